@@ -143,7 +143,7 @@ def _beside(store: SessionStore, resources: ResourceResolver, spent: Path | None
         return (
             f"Calls of stored sessions are decided once, in {store.database}, and the ledger would "
             f"decide beside it, in {beside}. Give both the same database, with a store of the "
-            'ledger that is a JoinsDecision, or give the ledger store = "memory".'
+            "ledger that is a JoinsDecision, or set memory = true in [plugins.database]."
         )
     if spent is not None and realpath(spent) != realpath(store.database or ""):
         return (

@@ -1,6 +1,6 @@
-"""One PostgreSQL database for all that hosts on many machines share.
+"""One place for sessions, effects, questions and queued calls: PostgreSQL, a file, or memory.
 
-Settings, `[plugins.database]`: see `DatabaseSettings`. Without a `url` nothing is offered.
+Settings, `[plugins.database]`: see `DatabaseSettings`. An empty table offers nothing.
 `toolstile database` checks the tables, and upgrades them.
 """
 
@@ -32,6 +32,13 @@ def toolstile_diagnose(
     host: HostHandle, settings: DatabaseSettings, bound: Mapping[type[Any], str]
 ) -> Iterable[Diagnostic]:
     """Find out whether the database and its tables can be used, and what is overdue in them."""
+    if settings.memory:
+        return [Diagnostic.ok("database", "Effects stay in memory, and are forgotten at the end.")]
+    if settings.path is not None:
+        from toolstile_plugins.directories import database_finding
+        from toolstile_plugins.sessions.sqlite import fault_of_version
+
+        return [database_finding(settings.path, "database", fault_of_version)]
     if settings.url is None:
         return ()
     from toolstile_plugins.database.commands import diagnosed  # only `toolstile doctor` asks
@@ -42,18 +49,19 @@ def toolstile_diagnose(
 @hookimpl
 def toolstile_resources(settings: DatabaseSettings) -> list[Binding[Any]]:
     """Offer the stores in the database; bindings of the application replace them."""
-    if settings.url is None:
-        return []
-    return [
-        Binding[SessionStore](
-            SessionStore,  # type: ignore[type-abstract]
-            lambda resources: settings.sessions(),  # noqa: ARG005 - it needs none
-        ),
-        Binding[LedgerStore](
-            LedgerStore,  # type: ignore[type-abstract]
-            lambda resources: settings.ledger(),  # noqa: ARG005 - it needs none
-        ),
-    ]
+    sessions = Binding[SessionStore](
+        SessionStore,  # type: ignore[type-abstract]
+        lambda resources: settings.sessions(),  # noqa: ARG005 - it needs none
+    )
+    effects = Binding[LedgerStore](
+        LedgerStore,  # type: ignore[type-abstract]
+        lambda resources: settings.ledger(),  # noqa: ARG005 - it needs none
+    )
+    if settings.path is not None:
+        return [sessions]  # the ledger joins the sessions in their file
+    if settings.url is not None:
+        return [sessions, effects]
+    return [effects] if settings.memory else []
 
 
 @hookimpl

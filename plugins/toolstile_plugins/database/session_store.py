@@ -14,6 +14,7 @@ from toolstile_plugins.database.counter import PostgresCounter
 from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.database.wakeups import CHANNEL, Wakeups
+from toolstile_plugins.sessions.sqlite import SqliteSessions
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.approval_store import PostgresApprovals
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         BoundedConnection as Connection,
         Transaction,
     )
+    from toolstile_plugins.inbox.sqlite import SqliteApprovals
 
 SESSIONS: Final = Part(
     "sessions",
@@ -230,3 +232,23 @@ def _entry(row: Sequence[Any]) -> Entry:
     number, decision_id, epoch, changes, has_files = row
     text = bytes(changes).decode("utf-8", "surrogatepass")
     return Entry(number, decision_id, epoch, text, has_files)
+
+
+class FileSessions(SqliteSessions):
+    """The entries of sessions in a SQLite file that has the questions of the inbox, too."""
+
+    _approvals: SqliteApprovals | None = None
+
+    def approvals(self) -> SqliteApprovals:
+        """Return the one store of questions in the file; see `OffersApprovals`."""
+        if self._approvals is None:
+            from toolstile_plugins.inbox.sqlite import SqliteApprovals  # late: few hosts ask
+
+            self._approvals = SqliteApprovals(self.path, shared=True, durability=self.durability)
+        return self._approvals
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        if self._approvals is not None:
+            self._approvals.close()
+        super().close()

@@ -10,7 +10,6 @@ from toolstile_hookspecs import (
     Diagnostic,
     LedgerError,
     Severity,
-    StateError,
     SystemClock,
 )
 from toolstile_hookspecs.services.ledger import LedgerStore, SettlesUnknown
@@ -25,28 +24,15 @@ def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Dia
     if offering is not None:
         yield _offered(offering, settings.unused)
         return
-    found = list(_stores(settings))
-    yield from found
-    is_empty = settings.store == "memory" or (
-        settings.store == "sqlite" and not settings.file.exists()
-    )
-    if not is_empty and all(diagnostic.severity is Severity.OK for diagnostic in found):
+    found = database_finding(settings.file, "ledger", _fault_of)
+    yield found
+    if settings.file.exists() and found.severity is Severity.OK:
         try:
             yield from overdue(settings.ledger().store, settings)
         except ConfigurationError:
             return  # the finding on the store says so
         finally:
             settings.shut()
-
-
-def _stores(settings: LedgerSettings) -> Iterator[Diagnostic]:
-    match settings.store:
-        case "memory":
-            yield Diagnostic.ok("ledger", "In memory: what was done once is forgotten at the end.")
-        case "sqlite":
-            yield database_finding(settings.file, "ledger", _fault_of)
-        case "postgres":
-            yield _reached(settings)
 
 
 def overdue(store: LedgerStore, settings: LedgerSettings) -> Iterator[Diagnostic]:
@@ -80,20 +66,3 @@ def _offered(offering: str, unused: list[str]) -> Diagnostic:
 def _fault_of(connection: sqlite3.Connection) -> tuple[str, str] | None:
     unusable = why_unusable(connection)
     return unusable and (f"It {unusable.reason}.", unusable.remedy)
-
-
-def _reached(settings: LedgerSettings) -> Diagnostic:
-    # Late: few ledgers are in PostgreSQL.
-    from toolstile_plugins.database.postgres_database import PostgresDatabase
-
-    subject = "ledger in PostgreSQL"
-    assert settings.url is not None  # noqa: S101 - validated
-    try:
-        setting = "plugins.ledger.url"
-        database = PostgresDatabase(
-            settings.url.get_secret_value(), title="ledger", setting=setting
-        )
-        database.on_new_connection(lambda _: None)
-    except (ConfigurationError, StateError) as error:
-        return Diagnostic.error(subject, str(error), "When it is fixed, run this again.")
-    return Diagnostic.ok(subject, "It can be reached.")

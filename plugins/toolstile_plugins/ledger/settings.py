@@ -6,9 +6,9 @@ import logging
 import threading
 from os.path import realpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from toolstile_hookspecs import (
     NOTICE,
@@ -34,8 +34,10 @@ Seconds = Annotated[float, Field(gt=0)]
 
 YEAR: Final = 365 * 24 * 3600
 """In seconds; neither threads nor databases count without end."""
-_OWN: Final = ("store", "path", "url", "lease")
-"""The settings of a store of the ledger's own."""
+_OWN: Final = ("path", "lease")
+"""The settings of the ledger's own file, unused with a store that a plugin offers."""
+_REPLACED: Final = {"memory": "memory = true", "postgres": 'url = "postgresql://..."'}
+"""The lines of `[plugins.database]` in place of a `store` of earlier versions."""
 
 
 class OtherTool(BaseModel):
@@ -61,10 +63,9 @@ class LedgerSettings(BaseModel):
     """Where effects are recorded, and who settles those of which nobody knows.
 
     Args:
-        store: `sqlite` (a file), `memory`, or `postgres` (needs the extra of that name).
-        path: The file of `sqlite`; that of `[plugins.sessions]` if this table names no store.
-        url: The connection string of `postgres`.
-        durability: The host's, for `sqlite`; `power` waits for the disk twice a call.
+        path: A SQLite file; without it, the file of stored sessions if there is one.
+            `[plugins.database]` names another place.
+        durability: The host's; `power` waits for the disk twice a call.
         lease: Seconds after which the claim of a silent process is given up; at most a year.
         wait: The most seconds that a call waits for another one of the same key, and for what
             became of an unknown effect.
@@ -77,15 +78,13 @@ class LedgerSettings(BaseModel):
         settle_within: Seconds after which an unknown effect is an alarm.
 
     Example:
-        >>> LedgerSettings(store="memory").path
+        >>> LedgerSettings(lease=10).path
         PosixPath('.toolstile/ledger.db')
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    store: Literal["sqlite", "memory", "postgres"] = "sqlite"
     path: Path = Path(".toolstile/ledger.db")
-    url: SecretStr | None = None
     durability: Durability = "power"
     lease: Annotated[Seconds, Field(le=YEAR)] = 30.0
     wait: Seconds = 30.0
@@ -103,13 +102,17 @@ class LedgerSettings(BaseModel):
     _looks: bool = PrivateAttr(default=False)
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
-    @model_validator(mode="after")
-    def _complete(self) -> LedgerSettings:
-        if (self.store == "postgres") != (self.url is not None):
-            raise ValueError(
-                'give a url, such as "postgresql://host/name", with store = "postgres" only'
-            )
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_another_place(cls, table: Any) -> Any:
+        if not isinstance(table, dict) or not (found := table.keys() & {"store", "url"}):
+            return table
+        store = "postgres" if "url" in found else str(table["store"])
+        line = _REPLACED.get(store)
+        instead = (
+            f", and write in [plugins.database]: {line}" if line else "; a file needs no store"
+        )
+        raise ValueError(f"remove {' and '.join(sorted(found))}{instead}")
 
     def begin(self, host: HostHandle) -> None:
         """Take the clock and the purpose of the host that is opened with them."""
@@ -118,16 +121,16 @@ class LedgerSettings(BaseModel):
 
     @property
     def file(self) -> Path:
-        """The file of `sqlite`: the path, or the file of stored sessions."""
+        """The SQLite file: the path, or the file of stored sessions."""
         return self._beside or self.path
 
     def join(self, sessions: Path) -> None:
-        """Take the file of stored sessions, where a call is decided, unless a store is named.
+        """Take the file of stored sessions, in which a call is decided, unless a path is named.
 
         Raises:
             ConfigurationError: The ledger's own file has entries that still count.
         """
-        if not self.unused:
+        if "path" not in self.model_fields_set:
             self._beside = sessions
             if not self._looks and self.left_behind() is not None:
                 raise ConfigurationError(
@@ -180,19 +183,19 @@ class LedgerSettings(BaseModel):
     @property
     def place(self) -> str:
         """Where effects are recorded, for a person to read."""
-        if self._offered is not None:
-            return type(self._offered).__qualname__
-        return str(self.file) if self.store == "sqlite" else self.store
+        if type(self._offered) is MemoryStore:
+            return "memory"
+        return str(self.file) if self._offered is None else type(self._offered).__qualname__
 
     @property
     def unused(self) -> list[str]:
-        """The settings that name a store, unused where a plugin offers another."""
+        """The settings of the own file, for a host in which a plugin offers another store."""
         return [name for name in _OWN if name in self.model_fields_set]
 
     def is_empty(self, ledger: EffectLedger) -> bool:
         """Tell whether a ledger is in the file of these settings, and there is none yet."""
         is_own = ledger is self._ledger and self._offered is None
-        return is_own and self.store == "sqlite" and not self.file.exists()
+        return is_own and not self.file.exists()
 
     def shut(self) -> None:
         """Close the ledger, if it was used."""
@@ -201,19 +204,10 @@ class LedgerSettings(BaseModel):
                 self._ledger.shut()
 
     def _open_store(self) -> LedgerStore:
-        match self.store:
-            case "memory":
-                return MemoryStore()
-            case "sqlite":
-                # Late: few runs record anything.
-                from toolstile_plugins.ledger.stores.sqlite import SqliteStore
+        # Late: few runs record anything.
+        from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
-                return SqliteStore(self.file, durability=self.durability, lease=self.lease)
-            case "postgres":
-                from toolstile_plugins.ledger.stores.postgres import PostgresStore
-
-                assert self.url is not None  # noqa: S101 - validated
-                return PostgresStore(self.url.get_secret_value(), lease=self.lease)
+        return SqliteStore(self.file, durability=self.durability, lease=self.lease)
 
 
 def sessions_file(resources: ResourceResolver) -> Path | None:

@@ -73,10 +73,6 @@ class SessionsSettings(BaseModel):
             return SqliteCounter(bound)
         return MemoryCounter() if self.path is None else SqliteCounter(self.store(self.path))
 
-    def is_empty(self, store: SessionStore) -> bool:
-        """Tell whether a store is the one of these settings, without a file yet."""
-        return store is self._store and self.path is not None and not self.path.exists()
-
     def close(self) -> None:
         """Close the store, if it was used."""
         if self._store is not None:

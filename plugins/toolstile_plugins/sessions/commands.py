@@ -14,7 +14,7 @@ from toolstile_hookspecs.services.session_store import SessionInfo, SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
 from toolstile_plugins.directories import database_finding
 from toolstile_plugins.screen import Screen, show_line, shown_time, tell
-from toolstile_plugins.sessions.sqlite import fault_of_version
+from toolstile_plugins.sessions.sqlite import SqliteSessions, fault_of_version
 
 _NO_STORE: Final = (
     "No sessions are stored here. Name in the configuration a file as path in [plugins.sessions], "
@@ -34,7 +34,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     if store is None:
         raise StateError(_NO_STORE)
     # A look does not make the file.
-    is_empty = host.settings("sessions").is_empty(store)
+    is_empty = isinstance(store, SqliteSessions) and not store.path.exists()
     there: Sequence[SessionInfo] = [] if is_empty else store.sessions()
     match args.what:
         case "list":
@@ -125,7 +125,7 @@ def diagnosed(path: Path | None, *, offering: str | None) -> Iterator[Diagnostic
         yield Diagnostic.ok("sessions", f"Their store is offered by plugin {offering}.")
         return
     if path is None:
-        told = "no path is in [plugins.sessions], and no url in [plugins.database]"
+        told = "no path is in [plugins.sessions] or [plugins.database], and no url"
         yield Diagnostic.ok("sessions", f"They stay in memory: {told}.")
         return
     yield database_finding(path, "sessions", fault_of_version)

@@ -65,6 +65,7 @@ class SqliteSessions:
 
     def __init__(self, path: str | os.PathLike[str], *, durability: Durability = "power") -> None:
         self.path = Path(path)
+        self.durability: Durability = durability
         self._identity = ""
         self.file = SqliteFile(self.path, durability, "stored sessions", self._identify)
 

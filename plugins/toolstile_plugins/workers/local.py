@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import HostHandle, StateError
@@ -24,6 +24,9 @@ from toolstile_hookspecs.services.start_marks import run_once
 from toolstile_plugins.workers.outcomes import until_recorded
 from toolstile_plugins.workers.queue_file import BEATS, CallQueue
 from toolstile_plugins.workers.settings import WorkersSettings
+
+if TYPE_CHECKING:
+    from toolstile_plugins.database.settings import DatabaseSettings
 
 log = logging.getLogger("toolstile.workers")
 
@@ -243,6 +246,10 @@ class LocalDispatcher:
                     told.set_result(unknown)
 
 
-def local_dispatcher(settings: WorkersSettings, host: HostHandle) -> LocalDispatcher:  # noqa: ARG001 - as all
+def local_dispatcher(settings: WorkersSettings, host: HostHandle) -> LocalDispatcher:
     """Return the dispatcher of this machine."""
+    database: DatabaseSettings | None = host.settings("database")
+    shared = None if database is None else database.path
+    if shared is not None and "path" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"path": shared})
     return LocalDispatcher(settings)

@@ -46,7 +46,8 @@ class WorkersSettings(BaseModel):
             with the host; 0 for none, where all workers are started by themselves.
         dispatcher: `local` for workers on this machine, `dbos` for workers of one database, or the
             name of another entry point in the group `toolstile.dispatchers`.
-        path: The file of `local`, through which calls and outcomes pass.
+        path: The file of `local`, through which calls and outcomes pass; the file of
+            `[plugins.database]` if this table names none.
         durability: The host's, for `local`; with `power` no call runs twice after a loss of power.
         lease: Seconds after which a worker without a heartbeat counts as dead.
         patience: Seconds for which a call waits for a worker, beside its tool's timeout.

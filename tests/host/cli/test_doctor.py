@@ -279,7 +279,7 @@ def test_stored_sessions_that_are_held_by_another_process(doctor, folder, held):
     connection.execute("CREATE TABLE toolstile_effects (key)")
     if held:
         connection.execute("BEGIN EXCLUSIVE")
-    tables = '[plugins.sessions]\npath = "state.db"\n[plugins.ledger]\nstore = "memory"\n'
+    tables = '[plugins.sessions]\npath = "state.db"\n[plugins.database]\nmemory = true\n'
     try:
         status, found = doctor(config=tables)
     finally:
@@ -290,7 +290,7 @@ def test_stored_sessions_that_are_held_by_another_process(doctor, folder, held):
 
 
 def test_stored_sessions_of_another_version_or_in_no_database(doctor, folder):
-    tables = '[plugins.sessions]\npath = "state.db"\n[plugins.ledger]\nstore = "memory"\n'
+    tables = '[plugins.sessions]\npath = "state.db"\n[plugins.database]\nmemory = true\n'
     with closing(sqlite3.connect(folder / "state.db", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE toolstile_sessions_about (identity, version)")
         connection.execute("INSERT INTO toolstile_sessions_about VALUES ('i', '9')")

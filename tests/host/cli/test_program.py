@@ -147,6 +147,6 @@ def test_a_look_holds_no_names_against_tools_that_it_leaves_out(
 )
 def test_other_commands_import_no_protocol(loaded, tmp_path, command):
     (tmp_path / "toolstile.toml").write_text(
-        '[plugins.sessions]\npath = "state.db"\n[plugins.ledger]\nstore = "memory"\n'
+        '[plugins.sessions]\npath = "state.db"\n[plugins.database]\nmemory = true\n'
     )
     assert not loaded(command) & SPEAKING

@@ -42,11 +42,7 @@ TRIED: list[tuple[list[str], str, str | None]] = [
     (["approvals", "list"], "[plugins.inbox]\npath = 'inbox.db'", "inbox"),
     (["database", "check"], "[plugins.database]\nurl = 'postgresql://x/y'", "postgres"),
     (["sessions", "list"], "[plugins.database]\nurl = 'postgresql://x/y'", "postgres"),
-    (
-        ["ledger", "list"],
-        "[plugins.ledger]\nstore = 'postgres'\nurl = 'postgresql://x/y'",
-        "postgres",
-    ),
+    (["ledger", "list"], "[plugins.database]\nurl = 'postgresql://x/y'", "postgres"),
     ([*CALL, "--trace", "otlp"], "", "otlp"),
     (["ask", "hello", "--model", "anthropic:any"], "", "agent"),
     (["ask", "hello", "--model", "litellm:any"], "", "agent"),

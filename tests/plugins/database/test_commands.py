@@ -24,7 +24,7 @@ def toolstile(url, tmp_path, monkeypatch, capsys):
 
     def run(*arguments, url=url):
         database = "" if url is None else f'[plugins.database]\nurl = "{url}"\n'
-        file.write_text(f'{database}[plugins.ledger]\nstore = "memory"\n')
+        file.write_text(database or "[plugins.database]\nmemory = true\n")
         capsys.readouterr()
         status = main([*arguments])
         out, err = capsys.readouterr()

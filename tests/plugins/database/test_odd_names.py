@@ -80,7 +80,7 @@ def test_a_host_refuses_the_id_where_it_enters(request, tmp_path, kind):
     place = {"path": tmp_path / "state.db"}
     if kind == "database":
         place = {"url": request.getfixturevalue("url")}
-    plugins = {kind: place, "ledger": {"store": "memory"}}
+    plugins = {"database": {"memory": True}, kind: place}
     make = partial(Host, discover=["database", "ledger", "sessions"])
     with (
         make(settings=Settings.model_validate({"plugins": plugins})) as host,

@@ -91,10 +91,10 @@ def test_nor_does_what_opens_the_ledger(tmp_path: Path, monkeypatch: pytest.Monk
             made.append(threading.current_thread() is threading.main_thread())
             super().__init__()
 
-    monkeypatch.setattr("toolstile_plugins.ledger.settings.MemoryStore", Noted)
-    settings = Settings(plugins={"ledger": {"store": "memory"}})
+    monkeypatch.setattr("toolstile_plugins.ledger.stores.memory.MemoryStore", Noted)
+    settings = Settings(plugins={"database": {"memory": True}})
     with (
-        Host(discover=["ledger"], settings=settings, tools=[charge]) as host,
+        Host(discover=["database", "ledger"], settings=settings, tools=[charge]) as host,
         host.executor() as tools,
     ):
         outcome = asyncio.run(tools.adispatch(ToolCall("charge", {"text": "x"})))

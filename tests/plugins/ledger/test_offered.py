@@ -55,7 +55,7 @@ def test_effects_are_recorded_there_and_found_again(opened, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("values", [{}, {"path": "other.db"}, {"store": "memory"}])
+@pytest.mark.parametrize("values", [{}, {"path": "other.db"}, {"lease": 5}])
 def test_what_names_another_store_is_said_not_to_be_used(caplog, values):
     settings = LedgerSettings.model_validate(values)
     for _ in range(2):

@@ -22,7 +22,7 @@ def test_a_hit_of_the_ledger_is_a_span_that_did_not_run(
 ) -> None:
     spans = make_provider(monkeypatch)
     section = MarkdownSection(key="desk", title="Desk", tools=[ship])
-    settings = Settings(plugins={"ledger": {"store": "memory"}})
+    settings = Settings(plugins={"database": {"memory": True}})
     with (
         Host(settings=settings) as host,
         host.executor(prompt=Prompt.of("tests", "desk", (section,))) as tools,

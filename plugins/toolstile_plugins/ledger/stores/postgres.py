@@ -61,7 +61,7 @@ class PostgresStore(SqlStore):
     def __init__(self, database: PostgresDatabase | str, *, lease: float = 30.0) -> None:
         super().__init__()
         if isinstance(database, str):
-            database = PostgresDatabase(database, title="ledger", setting="plugins.ledger.url")
+            database = PostgresDatabase(database, title="ledger")
         self.held = database
         self.held.require(LEDGER)
         self.lease: float | None = lease

@@ -59,7 +59,7 @@ class Yard:
         pins = str(self.folder / "pins.json")
         mcp = {"pins": pins, "wait": LIMIT, "servers": servers}
         settings = Settings(
-            plugins={"mcp": mcp, "ledger": {"store": "memory"}, **(plugins or {})},
+            plugins={"mcp": mcp, "database": {"memory": True}, **(plugins or {})},
             policies=tuple(policies or ()),
             timeout=LIMIT,
             max_text=max_text,
