@@ -15,7 +15,7 @@ from toolstile_plugins.database.schema import Part, found_in, parts_in, script, 
 from toolstile_plugins.database.session_store import SESSIONS
 from toolstile_plugins.database.settings import DatabaseSettings
 from toolstile_plugins.inbox.doctor import lost_questions
-from toolstile_plugins.ledger.doctor import overdue
+from toolstile_plugins.ledger.doctor import effects_found
 from toolstile_plugins.ledger.stores.postgres import LEDGER
 from toolstile_plugins.screen import tell
 from toolstile_plugins.workers.dbos.tables import WORKERS
@@ -107,7 +107,7 @@ def diagnosed(
         else:
             yield Diagnostic.error(about, *fault)
         if part is LEDGER and fault is None and "ledger" in offering:
-            yield from overdue(settings.ledger(), host.settings("ledger"))
+            yield from effects_found(settings.ledger(), host.settings("ledger"))
         if part is APPROVALS and fault is None and "inbox" in offering:
             store = settings.sessions().approvals()
             yield from lost_questions(store, host.settings("inbox"), host)

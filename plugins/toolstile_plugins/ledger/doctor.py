@@ -16,6 +16,7 @@ from toolstile_hookspecs.services.ledger import LedgerStore, SettlesUnknown
 from toolstile_plugins.directories import database_finding
 from toolstile_plugins.ledger.entries import due_of
 from toolstile_plugins.ledger.settings import LedgerSettings
+from toolstile_plugins.ledger.stores.sql import SqlStore
 from toolstile_plugins.ledger.stores.sqlite import why_unusable
 
 
@@ -28,21 +29,28 @@ def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Dia
     yield found
     if settings.file.exists() and found.severity is Severity.OK:
         try:
-            yield from overdue(settings.ledger().store, settings)
+            yield from effects_found(settings.ledger().store, settings)
         except ConfigurationError:
             return  # the finding on the store says so
         finally:
             settings.shut()
 
 
-def overdue(store: LedgerStore, settings: LedgerSettings) -> Iterator[Diagnostic]:
-    """Yield a finding on effects that somebody should have settled by now."""
+def effects_found(store: LedgerStore, settings: LedgerSettings) -> Iterator[Diagnostic]:
+    """Yield findings on rows that are damaged, and on effects that a person has not settled."""
     now = SystemClock().now()
     try:
+        for key in store.damaged() if isinstance(store, SqlStore) else ():
+            yield Diagnostic.error(
+                "ledger",
+                f"The row of the key {key!r} in the table toolstile_effects is damaged.",
+                "Find out whether its call has happened, then delete the row, or correct it.",
+            )
         entries = store.unsettled() if isinstance(store, SettlesUnknown) else iter(())
         dues = [due_of(entry, settings, now) for entry in entries]
-    except LedgerError:
-        return  # the finding on the store says so
+    except LedgerError as error:
+        yield Diagnostic.error("ledger", str(error), "When it is fixed, run this again.")
+        return
     over = [due for due in dues if due is not None and due.is_over]
     if over:
         yield Diagnostic.warning(

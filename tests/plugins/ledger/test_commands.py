@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -270,22 +269,6 @@ def test_what_has_happened_cannot_be_told_not_to_have_when_its_tool_returns_some
     toolstile(shop, *resolving, "--done", "--value", "[1]")
     assert json.loads(call(shop, "tea"))["data"] == [1]
     assert (shop / "done.txt").read_text() == "tea\n"
-
-
-def test_one_damaged_row_hides_no_other_and_can_be_removed(shop):
-    for item in ("tea", "milk"):
-        call(shop, item)
-    with closing(sqlite3.connect(shop / ".toolstile/ledger.db", isolation_level=None)) as ledger:
-        (key,) = ledger.execute("SELECT key FROM toolstile_effects LIMIT 1").fetchone()
-        ledger.execute("UPDATE toolstile_effects SET message = NULL WHERE key = ?", (key,))
-    states = [
-        json.loads(line)["state"]
-        for line in toolstile(shop, "--json", "ledger", "list").splitlines()
-    ]
-    assert sorted(states) == ["done", "unknown"]
-    assert "is damaged" in toolstile(shop, "ledger", "show", key)
-    assert "1 removed" in toolstile(shop, "ledger", "invalidate", key)
-    assert len(toolstile(shop, "--json", "ledger", "list").splitlines()) == 1
 
 
 def test_no_secret_is_shown(shop):

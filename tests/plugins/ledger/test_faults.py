@@ -24,12 +24,11 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import (
     Claim,
-    EffectState,
     LedgerEntry,
-    RecordedResult,
 )
 from toolstile_plugins.database.bounded_connection import BoundedConnection
-from toolstile_plugins.ledger import MemoryStore
+from toolstile_plugins.ledger import LedgerSettings, MemoryStore
+from toolstile_plugins.ledger.doctor import diagnosed
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
@@ -158,67 +157,46 @@ def test_it_works_again_when_it_can_be_read_again(file_bench, path):
 WHOLE = Claim(
     "global:order:whole", "order", "hash", "e1", "s", "c", datetime(2026, 1, 1, tzinfo=UTC)
 )
-HURT = WHOLE._replace(key="global:order:hurt", effect_id="e2")
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "state = 'dnoe'",
-        "state = X'00'",
-        "message = NULL",
-        "message = 9999999999999",
-        "message = 'text'",
-        "message = X'ff'",
-        "value = X'7b'",
-        "changes = X'ff'",
-        "created_at = 'yesterday'",
-        "created_at = 9223372036854775807",
-        "expires_at = X'00'",
-        "tool_name = X'ff'",
-        "session_id = CAST(X'ff' AS TEXT)",
-        "unportable = X'00'",
-        "state = 'unknown', reason = CAST(X'ff' AS TEXT)",
-        "state = 'claimed', owner = 'nobody'",
-        "state = 'claimed', owner = X'00'",
-        "state = 'claimed', owner = 'a/b/c/d', lease = 'x'",
-    ],
+DAMAGES = (
+    "state = 'dnoe'",
+    "state = X'00'",
+    "message = NULL",
+    "message = 9999999999999",
+    "message = 'text'",
+    "message = X'ff'",
+    "changes = X'ff'",
+    "created_at = 'yesterday'",
+    "created_at = 9223372036854775807",
+    "expires_at = X'00'",
+    "session_id = CAST(X'ff' AS TEXT)",
+    "state = 'unknown', reason = CAST(X'ff' AS TEXT)",
+    "state = 'claimed', owner = 'nobody'",
+    "state = 'claimed', owner = X'00'",
+    "state = 'claimed', owner = 'a/b/c/d', lease = 'x'",
+    "value = X'7b'",
 )
-class TestADamagedRow:
-    """A row that holds what no store has written, as after a fault of a disk."""
+"""Changes to a row by hand."""
+OF_A_VALUE = DAMAGES[-1]
+"""Bytes that are no JSON, which only the tool of the row can tell."""
 
-    @pytest.fixture
-    def store(self, path: Path, damage: str) -> Iterator[SqliteStore]:
-        store = SqliteStore(path)
-        for claim in (WHOLE, HURT):
-            assert store.claim(claim, now=claim.created_at) is None
-            assert store.finish(claim.key, claim.effect_id, RecordedResult("Done."), None)
+
+def test_a_call_of_a_damaged_row_does_not_run_and_doctor_names_the_row(file_bench, path):
+    file_bench.open(order)
+    for damage in DAMAGES:
+        outcome = file_bench.call("order", item=damage)
+        key = outcome.event.attributes["ledger.key"]
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute(f"UPDATE toolstile_effects SET {damage} WHERE effect_id = 'e2'")
-        yield store
-        store.close()
-
-    def test_hides_no_other_and_is_listed_as_unknown(self, store: SqliteStore) -> None:
-        found = {entry.claim.effect_id: entry for entry in store.entries()}
-        assert found["e1"].state is EffectState.DONE
-        hurt = found["e2"]
-        assert (hurt.claim.key, hurt.state) == (HURT.key, EffectState.UNKNOWN)
-        assert hurt.reason is not None
-        assert "is damaged" in hurt.reason
-
-    def test_lets_no_call_of_its_key_run_and_says_what_to_do(self, store: SqliteStore) -> None:
-        for use in (
-            lambda: store.get(HURT.key),
-            lambda: store.claim(HURT._replace(effect_id="e3"), now=HURT.created_at),
-        ):
-            with pytest.raises(LedgerError, match=f"toolstile ledger invalidate '{HURT.key}'"):
-                use()
-        assert store.get(WHOLE.key) is not None
-
-    def test_can_be_removed(self, store: SqliteStore) -> None:
-        assert store.remove(key=HURT.key) == 1
-        assert store.get(HURT.key) is None
-        assert [entry.claim.key for entry in store.entries()] == [WHOLE.key]
+            connection.execute(f"UPDATE toolstile_effects SET {damage} WHERE key = ?", (key,))
+        assert not file_bench.call("order", item=damage).success, damage
+        found = [each.text for each in diagnosed(LedgerSettings(path=path), offering=None)]
+        assert any(key in text or "UTF-8" in text for text in found) != (damage == OF_A_VALUE), (
+            damage
+        )
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("DELETE FROM toolstile_effects")
+    assert done == [*DAMAGES]
 
 
 def test_a_key_that_no_database_can_hold_is_an_error_of_the_ledger(path):

@@ -7,7 +7,6 @@ succeeds.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,8 @@ COLUMNS: Final = (
     "state, expires_at, message, value, excluded, changes, unportable, reason, owner, lease, secret"
 )
 """Until an effect is done, `value` holds its params, and `message` the token of its hold."""
+PAGE: Final = 1000
+"""The entries that a check of all of them reads at once."""
 LAPSED: Final = "Its process ended, or stopped renewing its claim, before the outcome was recorded."
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -99,9 +100,6 @@ _LAPSE: Final = (
     "UPDATE toolstile_effects SET state = 'unknown', reason = ? "
     "WHERE key = ? AND effect_id = ? AND state = 'claimed' AND lease = ?"
 )
-_LAPSE_DAMAGED: Final = (
-    "UPDATE toolstile_effects SET state = 'unknown', reason = ? WHERE key = ? AND state = 'claimed'"
-)
 _RENEW: Final = (
     "UPDATE toolstile_effects SET lease = {lease} "
     "WHERE key = ? AND effect_id = ? AND state <> 'done'"
@@ -110,16 +108,8 @@ _RELEASE: Final = "DELETE FROM toolstile_effects WHERE key = ? AND effect_id = ?
 _PRUNE: Final = "DELETE FROM toolstile_effects WHERE expires_at <= ? AND state <> 'claimed'"
 
 
-DAMAGED: Final = (
-    "Its row in the ledger is damaged, so its outcome is unknown. Find out, then remove it "
-    "with `toolstile ledger invalidate`."
-)
-_UNREADABLE: Final = (ValueError, TypeError, OverflowError, AttributeError, RecursionError)
+_UNREADABLE: Final = (ValueError, TypeError, OverflowError, AttributeError)
 """The errors of a row whose values are not those that were written."""
-
-
-class DamagedRowError(LedgerError):
-    """The row of a key holds what no store has written."""
 
 
 class Done(NamedTuple):
@@ -146,6 +136,7 @@ class SqlStore(ABC):
         select = f"SELECT {self._columns} FROM toolstile_effects"  # noqa: S608 - our own columns
         self._select_one = f"{select} WHERE key = ?"
         self._select_all = f"{select} ORDER BY created_at, key"
+        self._select_page = f"{select} WHERE key > ? ORDER BY key LIMIT {PAGE}"
         self._select_of_tool = f"{select} WHERE tool_name = ? ORDER BY created_at, key"
         self._insert = _INSERT.replace("{lease}", self._lease_now)
         self._take_over = _TAKE_OVER.replace("{lease}", self._lease_now)
@@ -211,7 +202,7 @@ class SqlStore(ABC):
 
     def unsettled(self) -> Iterator[LedgerEntry]:
         """Yield the unsettled effects, oldest first."""
-        entries = map(self._listed, self._run(self._select_open).rows)
+        entries = map(self._entry, self._run(self._select_open).rows)
         return (entry for entry in entries if entry.state is EffectState.UNKNOWN)
 
     def hold(self, key: str, effect_id: str, token: str, *, at_once: bool = False) -> bool:
@@ -263,8 +254,8 @@ class SqlStore(ABC):
     def entries(self, *, tool_name: str | None = None) -> Iterator[LedgerEntry]:
         """Yield the entries, oldest first."""
         if tool_name is None:
-            return map(self._listed, self._run(self._select_all).rows)
-        return map(self._listed, self._run(self._select_of_tool, (tool_name,)).rows)
+            return map(self._entry, self._run(self._select_all).rows)
+        return map(self._entry, self._run(self._select_of_tool, (tool_name,)).rows)
 
     def remove(self, *, key: str | None = None, tool_name: str | None = None) -> int:
         """Remove entries whose claims are not held."""
@@ -299,11 +290,7 @@ class SqlStore(ABC):
 
     def _let_lapse(self) -> None:
         for (key,) in self._run("SELECT key FROM toolstile_effects WHERE state = 'claimed'").rows:
-            try:
-                self._standing(key)
-            except DamagedRowError:
-                # Else nobody could ever remove it.
-                self._run(_LAPSE_DAMAGED, (DAMAGED, key))
+            self._standing(key)
 
     def _replace(self, claim: Claim, effect_id: str, now: datetime, over: str | None) -> bool:
         _, *values = self._claimed(claim)
@@ -314,42 +301,37 @@ class SqlStore(ABC):
         created = _written(claim.created_at)
         return (*claim[:6], created, claim.params, self._owner(), *self._lease_values())
 
-    def _listed(self, row: Row) -> LedgerEntry:
-        """Return the entry of a row among others, of which a damaged one must not hide any."""
-        try:
-            return self._entry(row)
-        except DamagedRowError:
-            key, tool, params, effect, session, call = map(_legible, row[:6])
-            claim = Claim(key, tool, params, effect, session, call, _EPOCH)
-            return LedgerEntry(claim, EffectState.UNKNOWN, reason=DAMAGED)
+    def damaged(self) -> Iterator[str]:
+        """Yield the keys of entries that cannot be read."""
+        rows = self._run(self._select_page, ("",)).rows
+        while rows:
+            for row in rows:
+                try:
+                    self._entry(row)
+                except LedgerError:
+                    yield str(row[0])
+            rows = self._run(self._select_page, (rows[-1][0],)).rows
 
     def _entry(self, row: Row) -> LedgerEntry:
         try:
-            state = EffectState(row[7])
-            reason, owner = _text_or_none(row[14]), _text(row[15])
+            state, reason, value = EffectState(row[7]), row[14], row[10]
             if state is EffectState.CLAIMED and self._is_lapsed(row):
                 state, reason = EffectState.UNKNOWN, LAPSED
-            result, value = None, _json(row[10])
+            result = kept = None
             if state is EffectState.DONE:
-                changes = _json(row[12])
+                changes = None if row[12] is None else _decoded(row[12])
                 result = RecordedResult(
-                    _decoded(_bytes(row[9])),
-                    value,
-                    bool(row[11]),
-                    None if changes is None else _decoded(changes),
-                    _text_or_none(row[13]),
-                    bool(row[17]),
+                    _decoded(row[9]), value, bool(row[11]), changes, row[13], bool(row[17])
                 )
-            key, tool, params, effect, session, call = map(_text, row[:6])
-            kept = value if result is None else None
+            else:
+                kept = value
+            key, tool, params, effect, session, call = row[:6]
             claim = Claim(key, tool, params, effect, session, call, _moment(row[6]), kept)
             expires_at = None if row[8] is None else _moment(row[8])
-            return LedgerEntry(claim, state, expires_at, result, reason, owner)
+            return LedgerEntry(claim, state, expires_at, result, reason, row[15])
         except _UNREADABLE as error:
-            key = _legible(row[0])
-            raise DamagedRowError(
-                f"The entry {key!r} of the ledger is damaged. Find out whether the call has "
-                f"happened, then remove the entry with: toolstile ledger invalidate '{key}'."
+            raise LedgerError(
+                "An entry of the ledger is damaged. `toolstile doctor` names its row."
             ) from error
 
 
@@ -376,44 +358,6 @@ def _written(moment: datetime | None) -> int | None:
 
 def _moment(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
-
-
-def _text(value: object) -> str:
-    """Return a value of a column of texts.
-
-    Raises:
-        TypeError: When it is something else.
-        ValueError: When it is not text in UTF-8.
-    """
-    if not isinstance(value, str):
-        raise TypeError
-    value.encode()
-    return value
-
-
-def _text_or_none(value: object) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _legible(value: object) -> str:
-    """Return whatever stands in a column as text that can be shown."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return str(value).encode("utf-8", "backslashreplace").decode()
-
-
-def _bytes(value: Any) -> bytes:
-    # Unlike `bytes`, this takes no number for a size.
-    return bytes(memoryview(value))
-
-
-def _json(value: Any) -> bytes | None:
-    if value is None:
-        return None
-    written = _bytes(value)
-    # As text: of bytes, `json` would guess the encoding.
-    json.loads(_decoded(written), strict=False)
-    return written
 
 
 def _encoded(text: str) -> bytes:

@@ -139,16 +139,10 @@ class SqliteStore(SqlStore):
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    # Else a text that is damaged keeps all rows from being read.
-    connection.text_factory = _lossless
     if _version_of(connection) != VERSION:
         connection.execute(_TABLE)
         connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute(OPEN)
-
-
-def _lossless(content: bytes) -> str:
-    return content.decode("utf-8", "surrogateescape")
 
 
 class Unusable(NamedTuple):
