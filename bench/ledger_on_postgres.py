@@ -50,7 +50,7 @@ def _seconds_each(url: str, number: int) -> float:
 
 def _claim_and_record(url: str, number: int) -> None:
     from toolstile_hookspecs.services.ledger import Claim, RecordedResult
-    from toolstile_hookspecs.support.ids import new_id
+    from toolstile_hookspecs.support.process import new_id
     from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
     now = datetime.now(UTC)

@@ -51,8 +51,10 @@ from toolstile_hookspecs.context import (
 from toolstile_hookspecs.decorator import FunctionTool as FunctionTool, tool as tool
 from toolstile_hookspecs.diagnostics import (
     NOTICE as NOTICE,
+    CrossingTrace as CrossingTrace,
     Diagnostic as Diagnostic,
     Severity as Severity,
+    StageTrace as StageTrace,
     is_notice as is_notice,
 )
 from toolstile_hookspecs.errors import (
@@ -82,20 +84,18 @@ from toolstile_hookspecs.errors import (
     UnboundResourceError as UnboundResourceError,
     VisibilityExpansionRequired as VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.execution.executor_arguments import (
-    ExecutorArguments as ExecutorArguments,
-    PolicyStoreLocation as PolicyStoreLocation,
-)
 from toolstile_hookspecs.execution.foreign_tools import (
     ForeignCall as ForeignCall,
     ForeignTool as ForeignTool,
 )
-from toolstile_hookspecs.execution.principal import Principal as Principal
-from toolstile_hookspecs.execution.prompt_resources import PromptResources as PromptResources
-from toolstile_hookspecs.execution.purposes import (
+from toolstile_hookspecs.execution.options import (
     Durability as Durability,
+    ExecutorArguments as ExecutorArguments,
+    PolicyStoreLocation as PolicyStoreLocation,
     effect_free as effect_free,
 )
+from toolstile_hookspecs.execution.principal import Principal as Principal
+from toolstile_hookspecs.execution.prompt_parts import PromptResources as PromptResources
 from toolstile_hookspecs.execution.request import RequestTurn as RequestTurn
 from toolstile_hookspecs.execution.schemas import (
     PromptSchema as PromptSchema,
@@ -179,7 +179,7 @@ from toolstile_hookspecs.services.replay import (
     Redoable as Redoable,
     Replay as Replay,
 )
-from toolstile_hookspecs.services.watches import SupportsWatch as SupportsWatch
+from toolstile_hookspecs.services.workspace import SupportsWatch as SupportsWatch
 from toolstile_hookspecs.sessions import (
     Append as Append,
     Dispatcher as Dispatcher,
@@ -201,7 +201,6 @@ from toolstile_hookspecs.tools import (
     ToolExample as ToolExample,
     ToolHandler as ToolHandler,
 )
-from toolstile_hookspecs.tracing import CrossingTrace as CrossingTrace, StageTrace as StageTrace
 from toolstile_hookspecs.transactions import (
     Branchable as Branchable,
     Decider as Decider,

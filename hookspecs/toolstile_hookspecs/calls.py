@@ -18,7 +18,7 @@ from toolstile_hookspecs.limits import Cancellation, Deadline
 from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.results import ToolResult
 from toolstile_hookspecs.support.callables import filled_at_once
-from toolstile_hookspecs.support.ids import new_id
+from toolstile_hookspecs.support.process import new_id
 from toolstile_hookspecs.support.text import wire_time
 
 if TYPE_CHECKING:

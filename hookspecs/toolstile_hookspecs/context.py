@@ -11,7 +11,7 @@ from uuid import uuid4
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import DefinitionError, StateError
 from toolstile_hookspecs.execution.principal import Principal, one_principal
-from toolstile_hookspecs.execution.prompt_resources import NoResources
+from toolstile_hookspecs.execution.prompt_parts import NoResources
 from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.limits import (
     BudgetTracker,

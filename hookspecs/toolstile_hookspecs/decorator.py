@@ -27,7 +27,7 @@ from toolstile_hookspecs._tools.field_checks import MAX_DESCRIPTION, function_fa
 from toolstile_hookspecs._tools.signatures import Signature, read_full_form, read_function
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.idempotency import IdempotencyConfig
-from toolstile_hookspecs.support.docstrings import docstring_of, first_paragraph, first_sentence
+from toolstile_hookspecs.support.callables import docstring_of, first_paragraph, first_sentence
 from toolstile_hookspecs.tools import (
     Category,
     Concurrency,

@@ -11,13 +11,13 @@ from typing import Any, Protocol, Unpack
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
-from toolstile_hookspecs.execution.executor_arguments import (
+from toolstile_hookspecs.execution.foreign_tools import ForeignCall
+from toolstile_hookspecs.execution.options import (
     ExecutorArguments,
     PolicyStoreLocation,
+    Purpose,
     ResumeArguments,
 )
-from toolstile_hookspecs.execution.foreign_tools import ForeignCall
-from toolstile_hookspecs.execution.purposes import Purpose
 from toolstile_hookspecs.execution.request import RequestTexts
 from toolstile_hookspecs.limits import Clock
 from toolstile_hookspecs.prompts import Prompt, RenderedPrompt

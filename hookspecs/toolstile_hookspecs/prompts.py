@@ -11,11 +11,10 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs._tools.field_checks import sections_faults, several_faults, type_faults
 from toolstile_hookspecs.errors import DefinitionError, PromptValidationError
-from toolstile_hookspecs.execution.prompt_resources import PromptResources
-from toolstile_hookspecs.execution.section_text import section_text, two_places
+from toolstile_hookspecs.execution.prompt_parts import PromptResources, section_text, two_places
+from toolstile_hookspecs.execution.prompt_tools import section_tools
 from toolstile_hookspecs.policies import ToolPolicy
 from toolstile_hookspecs.resources import Binding, ResourceResolver, as_bindings
-from toolstile_hookspecs.section_tools import section_tools
 from toolstile_hookspecs.sections import OpenedSections, Section, Visibility
 from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Tool

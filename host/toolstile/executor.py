@@ -50,7 +50,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
-from toolstile_hookspecs.execution.executor_arguments import Progress, ResumeArguments
+from toolstile_hookspecs.execution.options import Progress, ResumeArguments
 from toolstile_hookspecs.execution.principal import one_principal
 from toolstile_hookspecs.execution.request import RequestTexts
 

@@ -40,9 +40,8 @@ from toolstile_hookspecs import (
     SystemClock,
     ToolPolicy,
 )
-from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments, PlainTool
-from toolstile_hookspecs.execution.prompt_resources import PromptResources
-from toolstile_hookspecs.execution.purposes import Purpose
+from toolstile_hookspecs.execution.options import ExecutorArguments, PlainTool, Purpose
+from toolstile_hookspecs.execution.prompt_parts import PromptResources
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
 

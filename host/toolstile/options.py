@@ -22,7 +22,7 @@ from toolstile_hookspecs import (
     RunContext,
     Secret,
 )
-from toolstile_hookspecs.execution.purposes import Purpose
+from toolstile_hookspecs.execution.options import Purpose
 from toolstile_hookspecs.resources import as_bindings
 from toolstile_hookspecs.tools import HostDefault
 

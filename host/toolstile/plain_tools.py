@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolstile_hookspecs import MarkdownSection, Section, Tool, hookimpl, tool
-from toolstile_hookspecs.execution.executor_arguments import PlainTool
+from toolstile_hookspecs.execution.options import PlainTool
 
 
 def section_of(tools: Iterable[PlainTool], *, key: str) -> MarkdownSection:

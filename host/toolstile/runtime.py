@@ -16,8 +16,8 @@ from toolstile.resources.exclusive import Claim, ExclusiveLock
 from toolstile.resources.waiting import CallOwner
 from toolstile.state.session import Session
 from toolstile_hookspecs import InflightCall, Tool
+from toolstile_hookspecs.support.event_loop import Workers
 from toolstile_hookspecs.support.process import renewed_in_forks
-from toolstile_hookspecs.support.workers import Workers
 
 
 class Inflight(Sequence[InflightCall]):

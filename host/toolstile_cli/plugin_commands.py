@@ -13,7 +13,7 @@ from toolstile.settings import Settings
 from toolstile_cli.errors import say
 from toolstile_cli.options import Parser, main_parser, restore_common_options
 from toolstile_hookspecs import Command, HostHandle, PluginError
-from toolstile_hookspecs.execution.purposes import Purpose
+from toolstile_hookspecs.execution.options import Purpose
 
 Run = Callable[[Any, argparse.Namespace], int]
 Tell = Callable[[Command, str], None]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import Diagnostic, Severity
-from toolstile_hookspecs.support.disk import make_directory
+from toolstile_hookspecs.support.process import make_directory
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from toolstile_hookspecs.support.docstrings import (
+from toolstile_hookspecs.support.callables import (
     argument_texts,
     docstring_of,
     first_paragraph,

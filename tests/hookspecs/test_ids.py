@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from toolstile_hookspecs.support import ids
-from toolstile_hookspecs.support.ids import new_id
+from toolstile_hookspecs.support import process
+from toolstile_hookspecs.support.process import new_id
 
 
 def test_ids_are_in_the_order_of_their_making_and_begin_with_the_time() -> None:
@@ -32,7 +32,7 @@ def test_threads_and_a_clock_that_is_set_back_make_no_id_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     moments = iter([5_000_000, 4_000_000] * 20_000)
-    monkeypatch.setattr(ids, "time_ns", lambda: next(moments))
+    monkeypatch.setattr(process, "time_ns", lambda: next(moments))
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: new_id(), range(20_000)))
     assert len(set(made)) == len(made)
@@ -42,7 +42,7 @@ def test_threads_and_a_clock_that_is_set_back_make_no_id_twice(
 def test_a_forked_process_makes_other_ids() -> None:
     code = """
 import os
-from toolstile_hookspecs.support.ids import new_id
+from toolstile_hookspecs.support.process import new_id
 new_id()
 child = os.fork()
 os.write(1, f"{new_id()[12:]}\\n".encode())

@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchema
 from pydantic_core import core_schema
 
 from toolstile_hookspecs._schema.core_schema import hides, is_by_author
-from toolstile_hookspecs.support.docstrings import argument_texts
+from toolstile_hookspecs.support.callables import argument_texts
 
 
 class PlainJsonSchema(GenerateJsonSchema):

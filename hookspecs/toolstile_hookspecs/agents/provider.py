@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from toolstile_hookspecs.agents.history import sendable
-from toolstile_hookspecs.agents.messages import Message, Turn, Usage
+from toolstile_hookspecs.agents.messages import Message, Turn, Usage, sendable
 from toolstile_hookspecs.codecs import encodable
 from toolstile_hookspecs.errors import PromptEvaluationError
 from toolstile_hookspecs.tools import Tool

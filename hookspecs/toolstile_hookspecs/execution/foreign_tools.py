@@ -13,8 +13,7 @@ from toolstile_hookspecs._schema.navigation import VALUES
 from toolstile_hookspecs._tools.field_checks import MAX_DESCRIPTION
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.results import ToolResult
-from toolstile_hookspecs.support.callables import is_async_callable
-from toolstile_hookspecs.support.docstrings import first_paragraph, first_sentence
+from toolstile_hookspecs.support.callables import first_paragraph, first_sentence, is_async_callable
 from toolstile_hookspecs.tools import Tool, ToolHandler
 
 ForeignCall = Callable[[dict[str, Any], ToolContext], Any]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from toolstile_hookspecs.testing.approval_store import ApprovalStoreContract
 from toolstile_hookspecs.testing.counter import CounterContract
-from toolstile_hookspecs.testing.dispatch.dispatcher import DispatcherContract
-from toolstile_hookspecs.testing.dispatch.start_marks import StartMarksContract
+from toolstile_hookspecs.testing.dispatcher import DispatcherContract, StartMarksContract
 from toolstile_hookspecs.testing.filesystem import FilesystemContract
 from toolstile_hookspecs.testing.frameworks import FrameworkAdapterContract
 from toolstile_hookspecs.testing.ledger import LedgerStoreContract, SettlesUnknownContract

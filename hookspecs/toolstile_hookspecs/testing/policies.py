@@ -15,19 +15,20 @@ from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.limits import Cancellation
 from toolstile_hookspecs.markers import hookimpl
 from toolstile_hookspecs.policies import PolicyDecision
-from toolstile_hookspecs.testing.stubs import (
+from toolstile_hookspecs.testing.suite import (
     STAND_INS,
     STRANGE_CALLS,
     AnyTool,
     Bench,
     MakeBench,
     OpenBench,
+    PluginContract,
     approve,
     both_drivers,
     complaints,
+    refuse,
     state_of,
 )
-from toolstile_hookspecs.testing.suite import PluginContract, refuse
 from toolstile_hookspecs.testing.tools import CancelAtTheEnd
 
 Call = tuple[str, Mapping[str, Any]]

@@ -12,16 +12,17 @@ from toolstile_hookspecs.calls import Stage, Status, ToolCall
 from toolstile_hookspecs.codecs import bounded_validator, check_schema
 from toolstile_hookspecs.limits import Cancellation
 from toolstile_hookspecs.markers import hookimpl
-from toolstile_hookspecs.testing.stubs import (
+from toolstile_hookspecs.testing.suite import (
     AnyTool,
     Bench,
     MakeBench,
     OpenBench,
+    PluginContract,
     approve,
     both_drivers,
+    refuse,
     state_of,
 )
-from toolstile_hookspecs.testing.suite import PluginContract, refuse
 from toolstile_hookspecs.tools import Tool
 
 UNKNOWN: Final = "no_such_argument"

@@ -13,7 +13,7 @@ from toolstile.drivers.job import Job
 from toolstile.drivers.limit import CALLER_CANCELLED, INTERRUPTED, Cancelled, TimedOut
 from toolstile.drivers.sync_driver import Pipeline
 from toolstile_hookspecs import DeadlineExceededError
-from toolstile_hookspecs.support.workers import Workers
+from toolstile_hookspecs.support.event_loop import Workers
 
 T = TypeVar("T")
 log = logging.getLogger("toolstile.pipeline")

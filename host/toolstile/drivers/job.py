@@ -18,8 +18,8 @@ from toolstile.drivers.commands import Run, Step, WaitFor
 from toolstile.drivers.limit import why_given_up
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.support.eager_task import begin
+from toolstile_hookspecs.support.event_loop import Workers
 from toolstile_hookspecs.support.process import renewed_in_forks
-from toolstile_hookspecs.support.workers import Workers
 
 log = logging.getLogger("toolstile.pipeline")
 BLOCKED = 0.05

@@ -16,7 +16,7 @@ from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Step, WaitFor
 from toolstile.drivers.job import Job
 from toolstile.drivers.limit import INTERRUPTED
-from toolstile_hookspecs.support.workers import Workers
+from toolstile_hookspecs.support.event_loop import Workers
 
 T = TypeVar("T")
 Pipeline = Generator[Step, Any, T]

@@ -52,7 +52,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import RETRY, ValueCodec, as_json
 from toolstile_hookspecs.services.counter import Counter
-from toolstile_hookspecs.services.file_changes import SupportsFileChanges
+from toolstile_hookspecs.services.workspace import SupportsFileChanges
 
 log = logging.getLogger("toolstile.policies")
 ALLOW = PolicyDecision.allow()

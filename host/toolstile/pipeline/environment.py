@@ -33,8 +33,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.execution.change_set import ChangeSet
-from toolstile_hookspecs.execution.executor_arguments import Progress
-from toolstile_hookspecs.execution.purposes import Purpose
+from toolstile_hookspecs.execution.options import Progress, Purpose
 
 
 class Control(CallOwner, CallControl, Protocol):

@@ -19,7 +19,7 @@ from toolstile.policies.rules import Rule
 from toolstile.resources.transactional import may_wait
 from toolstile.settings.table_validation import kind_of
 from toolstile_hookspecs import NOTICE, Participant
-from toolstile_hookspecs.services.watches import HeldResource
+from toolstile_hookspecs.services.workspace import HeldResource
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call import ActiveCall

@@ -10,7 +10,7 @@ from toolstile.plugins.offered_tools import circle_among
 from toolstile.plugins.plugin_errors import PluginFault
 from toolstile.plugins.reports import LoadedPlugin
 from toolstile_hookspecs import Section, Tool
-from toolstile_hookspecs.execution.section_text import two_places
+from toolstile_hookspecs.execution.prompt_parts import two_places
 
 
 def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import pluggy
 
 from toolstile_hookspecs import Tool, hooks
-from toolstile_hookspecs.execution.purposes import EFFECT_FREE
+from toolstile_hookspecs.execution.options import EFFECT_FREE
 from toolstile_hookspecs.markers import CONCERNS, HOOK_PREFIX, PROJECT
 
 

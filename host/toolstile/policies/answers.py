@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from toolstile.policies.rules import Rule, then
 from toolstile_hookspecs import PolicyDecision, Tool, ToolContext, Verdict
-from toolstile_hookspecs.execution.executor_arguments import PolicyAnswer
+from toolstile_hookspecs.execution.options import PolicyAnswer
 
 Hear = Callable[[PolicyAnswer], object]
 COUNTS: Final = "It counts the call once nothing else is against it."

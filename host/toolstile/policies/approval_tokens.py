@@ -21,7 +21,7 @@ from toolstile.stored_sessions import Sessions
 from toolstile_hookspecs import Clock, Principal, StateError, ToolstileError
 from toolstile_hookspecs.execution.principal import APPLICATION
 from toolstile_hookspecs.services.counter import Counter
-from toolstile_hookspecs.support.disk import make_directory
+from toolstile_hookspecs.support.process import make_directory
 
 # --- Redeemed tokens
 

@@ -25,8 +25,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.policies import RESERVED, record_of
-from toolstile_hookspecs.support.disk import make_directory, sync_names
-from toolstile_hookspecs.support.process import unshared
+from toolstile_hookspecs.support.process import make_directory, sync_names, unshared
 
 # --- A lock beside a file
 

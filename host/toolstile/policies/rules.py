@@ -26,7 +26,7 @@ from toolstile_hookspecs import (
     ToolSelector,
 )
 from toolstile_hookspecs.policies import POLICY_METHODS
-from toolstile_hookspecs.services.file_changes import SupportsChangeCheck
+from toolstile_hookspecs.services.workspace import SupportsChangeCheck
 from toolstile_hookspecs.support.text import for_model
 
 Question = Callable[..., Any]

@@ -21,7 +21,7 @@ from toolstile_hookspecs import (
     ToolPolicy,
     ToolSelector,
 )
-from toolstile_hookspecs.section_tools import section_tools
+from toolstile_hookspecs.execution.prompt_tools import section_tools
 
 log = logging.getLogger("toolstile.policies.names")
 

@@ -17,7 +17,7 @@ from toolstile.resources.teardown import Failures, close_all, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role, may_wait
 from toolstile.resources.waiting import CallOwner, Waiter
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
-from toolstile_hookspecs.services.watches import HeldResource, SupportsHold
+from toolstile_hookspecs.services.workspace import HeldResource, SupportsHold
 from toolstile_hookspecs.support.process import renewed_in_forks
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from toolstile.settings.table_validation import fields
 from toolstile_hookspecs import DefinitionError, Diagnostic, Dialect, FunctionTool, Section, Tool
 from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, check_schema, pointed
 from toolstile_hookspecs.markers import HOOK_PREFIX
-from toolstile_hookspecs.support.docstrings import argument_texts, docstring_of
+from toolstile_hookspecs.support.callables import argument_texts, docstring_of
 from toolstile_hookspecs.support.text import nearest
 
 Fault = tuple[str, str]

@@ -34,8 +34,8 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.approval import GivenAnswer
+from toolstile_hookspecs.execution.prompt_tools import section_tools
 from toolstile_hookspecs.execution.schemas import ToolSchema
-from toolstile_hookspecs.section_tools import section_tools
 from toolstile_hookspecs.support.eager_task import begin
 from toolstile_plugins.adapters.shared import (
     TOKEN,

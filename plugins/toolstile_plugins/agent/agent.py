@@ -31,7 +31,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.agents.messages import CallMade, Message, StopReason
 from toolstile_hookspecs.agents.provider import Delta, ProviderAdapter
-from toolstile_hookspecs.execution.executor_arguments import PlainTool
+from toolstile_hookspecs.execution.options import PlainTool
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_hookspecs.support.process import close_at_exit, renewed_in_forks
 from toolstile_plugins.agent.conversation import UNSAID

@@ -39,7 +39,6 @@ from toolstile_hookspecs import (
     secrets_in,
 )
 from toolstile_hookspecs.agents.guidance import FeedbackProviderConfig, TaskCompletionChecker
-from toolstile_hookspecs.agents.history import paired
 from toolstile_hookspecs.agents.messages import (
     NO_USAGE,
     CallAnswer,
@@ -48,16 +47,17 @@ from toolstile_hookspecs.agents.messages import (
     StopReason,
     Turn,
     Usage,
+    paired,
 )
 from toolstile_hookspecs.agents.provider import Listener, ModelRequest, ProviderAdapter
-from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
+from toolstile_hookspecs.execution.options import ExecutorArguments
 from toolstile_hookspecs.resources import as_bindings
 from toolstile_hookspecs.sections import OpenedSections
 from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionState
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.sessions import Dispatcher, SlicePolicy, append_all
-from toolstile_hookspecs.support.ids import new_id
+from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.agent.budget import (
     Budget,
     BudgetExceeded,

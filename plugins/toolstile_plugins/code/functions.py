@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, cast
 from pydantic import Field, PydanticUserError
 
 from toolstile_hookspecs import DefinitionError, ForeignTool, Tool
+from toolstile_hookspecs.execution.prompt_tools import section_tools
 from toolstile_hookspecs.execution.schemas import params_schema
-from toolstile_hookspecs.section_tools import section_tools
 
 Schema = Mapping[str, Any]
 

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ConfigurationError, StateError, ToolCall
 from toolstile_hookspecs.services.approval_store import AnswerRecord, GrantRecord, Question
-from toolstile_hookspecs.support.disk import sync_names
+from toolstile_hookspecs.support.process import sync_names
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.inbox.question_json import FIRST, plain

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, Self
 
 from toolstile_hookspecs import ResourceError, StateError, ToolContext
-from toolstile_hookspecs.services.providers import PortableProviders
+from toolstile_hookspecs.services.dispatcher import PortableProviders
 from toolstile_plugins.isolation.messages import Answer, Ask, Channel, Done, MessageError
 from toolstile_plugins.isolation.values import HostValues, fault_of
 

@@ -33,7 +33,7 @@ from toolstile_hookspecs.services.ledger import (
     LedgerStore,
     RecordedResult,
 )
-from toolstile_hookspecs.support.ids import new_id
+from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.ledger.keys import as_recorded
 from toolstile_plugins.ledger.leases import LeaseKeeper
 from toolstile_plugins.ledger.stores.memory import MemoryStore

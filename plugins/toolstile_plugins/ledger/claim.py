@@ -18,10 +18,8 @@ from toolstile_hookspecs import (
     ToolValidationError,
 )
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
-from toolstile_hookspecs.support.event_loop import is_on_loop
-from toolstile_hookspecs.support.ids import new_id
-from toolstile_hookspecs.support.process import deferred_interrupts
-from toolstile_hookspecs.support.workers import off_loop
+from toolstile_hookspecs.support.event_loop import is_on_loop, off_loop
+from toolstile_hookspecs.support.process import deferred_interrupts, new_id
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import EffectLedger, now_of
 from toolstile_plugins.ledger.entries import is_unsettled

@@ -26,7 +26,7 @@ from toolstile_hookspecs.services.dispatcher import Dispatcher, DispatchOutcome,
 from toolstile_hookspecs.services.ledger import LedgerEntry, RecordedResult, SettlesUnknown
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.event_loop import is_on_loop
-from toolstile_hookspecs.support.ids import new_id
+from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.ledger.api import EffectLedger, end_of, now_of, with_masks
 from toolstile_plugins.ledger.reconcile_tool import ask_other
 from toolstile_plugins.ledger.settings import LedgerSettings

@@ -21,7 +21,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_hookspecs.services.ledger import LedgerEntry, SettlesUnknown
-from toolstile_hookspecs.support.ids import new_id
+from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.entries import Due, due_of, store_of
 from toolstile_plugins.ledger.reconcile import Reconciler, name_of, reconciler_of

@@ -12,8 +12,7 @@ from threading import Lock
 from typing import Final
 
 from toolstile_hookspecs import NOTICE, Durability
-from toolstile_hookspecs.support.disk import sync_names
-from toolstile_hookspecs.support.process import deferred_interrupts, unshared
+from toolstile_hookspecs.support.process import deferred_interrupts, sync_names, unshared
 from toolstile_plugins.record.hash_chain import BEGINNING, START, read_link, seal
 from toolstile_plugins.record.schema import RecordError
 

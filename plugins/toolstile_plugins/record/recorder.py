@@ -21,7 +21,7 @@ from toolstile_hookspecs import (
     ToolInvoked,
     hookimpl,
 )
-from toolstile_hookspecs.support.disk import make_directory
+from toolstile_hookspecs.support.process import make_directory
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.reader import Recording

@@ -22,7 +22,7 @@ from toolstile_hookspecs import (
     Verdict,
     hookimpl,
 )
-from toolstile_hookspecs.execution.executor_arguments import PolicyAnswer
+from toolstile_hookspecs.execution.options import PolicyAnswer
 from toolstile_plugins.record.replay_run import registered
 from toolstile_plugins.record.schema import Decision as RecordedDecision
 

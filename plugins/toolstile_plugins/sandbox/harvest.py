@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from toolstile_hookspecs import Filesystem
-from toolstile_hookspecs.services.layers import SupportsLayers
+from toolstile_hookspecs.services.workspace import SupportsLayers
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.sandbox.layout import OPAQUE, Layout
 from toolstile_plugins.vfs import paths

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import FileStat, Filesystem
-from toolstile_hookspecs.services.layers import SupportsLayers, WorkspaceLayers
+from toolstile_hookspecs.services.workspace import SupportsLayers, WorkspaceLayers
 from toolstile_plugins.sandbox.scratch import Scratch
 from toolstile_plugins.vfs import paths
 

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field
 
 from toolstile_hookspecs import ResourceLink
-from toolstile_hookspecs.services.attachments import WORKSPACE_URI
+from toolstile_hookspecs.services.workspace import WORKSPACE_URI
 
 MAX_COMMAND: Final = 4096
 MAX_VARIABLES: Final = 64

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import Filesystem, ToolContext, ToolError, ToolResult
-from toolstile_hookspecs.services.attachments import SupportsAttachments
-from toolstile_hookspecs.services.layers import SupportsLayers, WorkspaceLayers
-from toolstile_hookspecs.services.watches import SupportsWatch
+from toolstile_hookspecs.services.workspace import (
+    SupportsAttachments,
+    SupportsLayers,
+    SupportsWatch,
+    WorkspaceLayers,
+)
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.sandbox.backend import Backend, Command, Ended, SandboxUnavailable
 from toolstile_plugins.sandbox.harvest import (

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from toolstile_hookspecs import FileStat, SnapshotError
 from toolstile_hookspecs.execution.change_set import MOST_BYTES
-from toolstile_hookspecs.services.file_changes import FileChange, FileChanges
+from toolstile_hookspecs.services.workspace import FileChange, FileChanges
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Change

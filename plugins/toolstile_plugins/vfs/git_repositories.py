@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Final
 
 from toolstile_hookspecs import Diagnostic
-from toolstile_hookspecs.services.file_changes import FileChanges
+from toolstile_hookspecs.services.workspace import FileChanges
 from toolstile_plugins.vfs import paths, protected_globs as globs
 
 Entry = tuple[str, str, str, str]

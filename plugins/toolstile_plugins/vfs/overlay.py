@@ -11,8 +11,7 @@ from itertools import islice
 from typing import BinaryIO, Final, Literal, cast
 
 from toolstile_hookspecs import FileMatch, FileStat
-from toolstile_hookspecs.services.layers import WorkspaceLayers
-from toolstile_hookspecs.services.watches import Watch
+from toolstile_hookspecs.services.workspace import Watch, WorkspaceLayers
 from toolstile_plugins.vfs import paths, text_files as text
 from toolstile_plugins.vfs.backends.base import WatchMark
 from toolstile_plugins.vfs.glob import Pattern

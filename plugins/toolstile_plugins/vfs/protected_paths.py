@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import PolicyDecision, Tool, ToolContext
-from toolstile_hookspecs.services.file_changes import FileChange, FileChanges
+from toolstile_hookspecs.services.workspace import FileChange, FileChanges
 from toolstile_plugins.vfs import paths, protected_globs as globs
 from toolstile_plugins.vfs.git_repositories import (
     Repositories,

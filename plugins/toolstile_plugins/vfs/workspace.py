@@ -13,9 +13,8 @@ from functools import cached_property, partial, wraps
 from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 from toolstile_hookspecs import CallRefused, ConflictError, Deadline, StateError, ToolContext
-from toolstile_hookspecs.execution.purposes import Durability
-from toolstile_hookspecs.services.file_changes import FileChanges
-from toolstile_hookspecs.services.layers import WorkspaceLayers
+from toolstile_hookspecs.execution.options import Durability
+from toolstile_hookspecs.services.workspace import FileChanges, WorkspaceLayers
 from toolstile_plugins.vfs.backends.base import (
     Base,
     Changes,

@@ -19,8 +19,8 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
     DispatchOutcome,
     DispatchState,
+    run_once,
 )
-from toolstile_hookspecs.services.start_marks import run_once
 from toolstile_plugins.workers.outcomes import until_recorded
 from toolstile_plugins.workers.queue_file import BEATS, CallQueue
 from toolstile_plugins.workers.settings import WorkersSettings

@@ -16,8 +16,10 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
     DispatchOutcome,
     DispatchState,
+    StartMark,
+    outcome_of,
+    withdraw,
 )
-from toolstile_hookspecs.services.start_marks import StartMark, outcome_of, withdraw
 from toolstile_plugins.sqlite_file import SqliteFile
 from toolstile_plugins.workers.outcomes import KEPT, other_version, too_late, until_recorded
 

@@ -26,13 +26,13 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import why_unwritable
 from toolstile_hookspecs.services.dispatcher import (
+    WORKER_LOST,
     DispatchedCall,
     Dispatcher,
     DispatchOutcome,
     DispatchState,
 )
 from toolstile_hookspecs.services.ledger import CallEffects
-from toolstile_hookspecs.services.start_marks import WORKER_LOST
 from toolstile_hookspecs.support.network_errors import mark_sent
 from toolstile_plugins.isolation.messages import MAX_MESSAGE, MessageError, SocketChannel
 from toolstile_plugins.isolation.parent import call_of, result_of

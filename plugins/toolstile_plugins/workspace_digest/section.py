@@ -16,7 +16,7 @@ from toolstile_hookspecs import (
     ToolstileError,
     Visibility,
 )
-from toolstile_hookspecs.execution.section_text import SectionText
+from toolstile_hookspecs.execution.prompt_parts import SectionText
 from toolstile_plugins.workspace_digest.model import (
     KEY,
     Source,

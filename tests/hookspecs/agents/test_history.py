@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from toolstile_hookspecs.agents.history import paired, sendable
-from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, Role
+from toolstile_hookspecs.agents.messages import (
+    CallAnswer,
+    CallMade,
+    Message,
+    Role,
+    paired,
+    sendable,
+)
 from toolstile_hookspecs.agents.provider import ModelRequest
 
 USER = Message.user("Go")

@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
     tool,
 )
-from toolstile_hookspecs.execution.section_text import SectionText
+from toolstile_hookspecs.execution.prompt_parts import SectionText
 from toolstile_plugins.agent import Agent
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from toolstile_hookspecs import ToolResult, hookimpl
 from toolstile_hookspecs.testing import ObserverContract
-from toolstile_hookspecs.testing.outcomes import EveryOutcome, wait_for_a_person
+from toolstile_hookspecs.testing.observers import EveryOutcome, wait_for_a_person
 
 pytestmark = pytest.mark.slow
 

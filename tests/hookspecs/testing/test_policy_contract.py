@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs import PolicyDecision, PolicyState, hookimpl
 from toolstile_hookspecs.testing import PolicyContract
-from toolstile_hookspecs.testing.stubs import STAND_INS, STRANGE_CALLS, approve
+from toolstile_hookspecs.testing.suite import STAND_INS, STRANGE_CALLS, approve
 
 READ = ("read_thing", {"name": "x"})
 DELETE = ("delete_thing", {"name": "x"})

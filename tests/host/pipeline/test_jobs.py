@@ -13,7 +13,7 @@ from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Run
 from toolstile.drivers.job import Job
 from toolstile.drivers.limit import Limit
-from toolstile_hookspecs.support.workers import Workers
+from toolstile_hookspecs.support.event_loop import Workers
 
 from .job_owner import Owner
 

@@ -19,7 +19,7 @@ from toolstile.drivers.commands import HandlerTiming, Run
 from toolstile.drivers.job import BRIEF, MOMENT, Job
 from toolstile.drivers.limit import Limit
 from toolstile.drivers.sync_driver import SyncDriver
-from toolstile_hookspecs.support.workers import Workers
+from toolstile_hookspecs.support.event_loop import Workers
 
 from .job_owner import Owner
 

@@ -14,7 +14,7 @@ from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Run, Step
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.pipeline.hook_calls import ENDLESS
-from toolstile_hookspecs.support.workers import Workers
+from toolstile_hookspecs.support.event_loop import Workers
 
 PATIENCE = 60.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from toolstile.drivers.background_loop import Background
-from toolstile_hookspecs.support.workers import Workers
+from toolstile_hookspecs.support.event_loop import Workers
 
 # Only what never comes takes this long.
 PATIENCE = 60.0

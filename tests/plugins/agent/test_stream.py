@@ -20,8 +20,7 @@ from toolstile_hookspecs.agents.guidance import (
     GuidanceContext,
     TaskCompletionResult,
 )
-from toolstile_hookspecs.agents.history import sendable
-from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
+from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, sendable
 from toolstile_hookspecs.agents.provider import CallDelta, FaultType, ModelRequest, ProviderError
 from toolstile_plugins.agent import Agent, Piece, PromptExecuted, RunFailed, RunResult
 from toolstile_plugins.agent.guidance import prompt_guidance

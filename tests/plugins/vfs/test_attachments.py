@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolstile_hookspecs import ToolContext
-from toolstile_hookspecs.services.attachments import SupportsAttachments
+from toolstile_hookspecs.services.workspace import SupportsAttachments
 from toolstile_plugins.vfs.nodes import Attachments
 from toolstile_plugins.vfs.tools.checks import missing
 from toolstile_plugins.vfs.workspace import VirtualFilesystem

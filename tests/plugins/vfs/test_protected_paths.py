@@ -25,7 +25,7 @@ from toolstile_hookspecs import (
     ToolContext,
     tool,
 )
-from toolstile_hookspecs.services.file_changes import FileChanges
+from toolstile_hookspecs.services.workspace import FileChanges
 from toolstile_plugins.vfs import protected_globs
 from toolstile_plugins.vfs.protected_paths import ProtectedPaths
 from toolstile_plugins.vfs.settings import VfsConfig

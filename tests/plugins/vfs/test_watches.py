@@ -29,7 +29,7 @@ from toolstile_hookspecs import (
     ToolResult,
     tool,
 )
-from toolstile_hookspecs.services.watches import Watch
+from toolstile_hookspecs.services.workspace import Watch
 from toolstile_plugins.vfs.backends import base
 from toolstile_plugins.vfs.backends.mounts import MountedStore
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch

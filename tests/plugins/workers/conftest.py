@@ -15,7 +15,7 @@ import pytest
 
 from toolstile import Host, Settings
 from toolstile_hookspecs import Tool
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE
+from toolstile_hookspecs.testing.dispatch_processes import PATIENCE
 
 from . import remote_tools
 

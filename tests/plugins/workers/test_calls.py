@@ -21,7 +21,7 @@ from tests.hookspecs.failing_services import failing
 
 from toolstile import ConfigurationError, Host, Settings, Status, ToolCall
 from toolstile_hookspecs import Outcome, ToolContext, tool
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE
+from toolstile_hookspecs.testing.dispatch_processes import PATIENCE, PAUSE
 
 from . import remote_tools
 from .conftest import Site

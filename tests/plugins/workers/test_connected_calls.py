@@ -23,7 +23,7 @@ from tests.hookspecs.failing_services import failing
 from toolstile import Host, Status, ToolCall
 from toolstile_hookspecs import Binding, Heartbeat, Outcome, StateError
 from toolstile_hookspecs.services.dispatcher import DispatchedCall, Dispatcher, DispatchOutcome
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE
+from toolstile_hookspecs.testing.dispatch_processes import PATIENCE
 from toolstile_plugins.workers.host_address import HostAddress
 
 from . import connected_tools

@@ -13,7 +13,7 @@ import pytest
 
 from toolstile import ToolCall
 from toolstile_hookspecs import Outcome
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE
+from toolstile_hookspecs.testing.dispatch_processes import PATIENCE
 
 from .conftest import Site
 from .connected_tools import Entry

@@ -14,7 +14,7 @@ import pytest
 
 from toolstile import ToolCall
 from toolstile_hookspecs import Outcome
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE
+from toolstile_hookspecs.testing.dispatch_processes import PATIENCE, PAUSE
 
 from .conftest import Site
 

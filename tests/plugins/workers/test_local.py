@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 
 from toolstile_hookspecs import StateError
-from toolstile_hookspecs.services.dispatcher import DispatchedCall, DispatchOutcome, DispatchState
-from toolstile_hookspecs.services.start_marks import StartMarks
+from toolstile_hookspecs.services.dispatcher import (
+    DispatchedCall,
+    DispatchOutcome,
+    DispatchState,
+    StartMarks,
+)
 from toolstile_hookspecs.testing import DispatcherContract, StartMarksContract
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import Make
+from toolstile_hookspecs.testing.dispatch_processes import Make
 from toolstile_plugins.workers.local import LocalDispatcher
 from toolstile_plugins.workers.queue_file import CallQueue
 from toolstile_plugins.workers.settings import WorkersSettings

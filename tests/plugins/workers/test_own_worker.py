@@ -13,7 +13,7 @@ import pytest
 
 from toolstile import ConfigurationError, Host, Settings, ToolCall
 from toolstile_hookspecs import tool
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE
+from toolstile_hookspecs.testing.dispatch_processes import PATIENCE
 
 from . import connected_tools, remote_tools
 from .conftest import Site

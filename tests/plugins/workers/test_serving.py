@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from toolstile_hookspecs.services.dispatcher import DispatchedCall, DispatchOutcome, DispatchState
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE
-from toolstile_hookspecs.testing.dispatch.dispatcher import submitted
+from toolstile_hookspecs.testing.dispatch_processes import PATIENCE, PAUSE
+from toolstile_hookspecs.testing.dispatcher import submitted
 from toolstile_plugins.workers.local import LocalDispatcher
 from toolstile_plugins.workers.settings import WorkersSettings
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from toolstile_hookspecs import Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
-from toolstile_hookspecs.support.ids import new_id
+from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.agent.providers.base import (
     ClientAdapter,
     StreamedReply,

@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.services.attachments import WORKSPACE_URI
+from toolstile_hookspecs.services.workspace import WORKSPACE_URI
 from toolstile_hookspecs.support.eager_task import begin
 from toolstile_plugins.mcp.server.elicitation import (
     RequestState,

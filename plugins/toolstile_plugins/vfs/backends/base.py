@@ -19,8 +19,7 @@ from toolstile_hookspecs import (
     ResourceBusyError,
     ToolContext,
 )
-from toolstile_hookspecs.services.layers import WorkspaceLayers
-from toolstile_hookspecs.services.watches import Watch
+from toolstile_hookspecs.services.workspace import Watch, WorkspaceLayers
 from toolstile_plugins.vfs.nodes import Attachments, Kind, Node, version_of
 from toolstile_plugins.vfs.paths import join
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import Deadline
-from toolstile_hookspecs.services.layers import WorkspaceLayers
+from toolstile_hookspecs.services.workspace import WorkspaceLayers
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import (
     Base,

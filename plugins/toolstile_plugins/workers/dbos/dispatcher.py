@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolstile_hookspecs import ConfigurationError, HostHandle
-from toolstile_hookspecs.services.dispatcher import CallRunner, DispatchedCall, DispatchOutcome
-from toolstile_hookspecs.services.start_marks import WITHDRAWN, outcome_of, withdraw
+from toolstile_hookspecs.services.dispatcher import (
+    WITHDRAWN,
+    CallRunner,
+    DispatchedCall,
+    DispatchOutcome,
+    outcome_of,
+    withdraw,
+)
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.workers.dbos.tables import PostgresStarts
 from toolstile_plugins.workers.dbos.waiting import WaitingCalls

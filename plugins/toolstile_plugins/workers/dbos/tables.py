@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from toolstile_hookspecs.services.dispatcher import DispatchOutcome
-from toolstile_hookspecs.services.start_marks import StartMark
+from toolstile_hookspecs.services.dispatcher import DispatchOutcome, StartMark
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.workers.outcomes import KEPT, until_recorded

@@ -19,8 +19,8 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
     DispatchOutcome,
     DispatchState,
+    outcome_of,
 )
-from toolstile_hookspecs.services.start_marks import outcome_of
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
 from toolstile_plugins.workers.dbos.tables import (

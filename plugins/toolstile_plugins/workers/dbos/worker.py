@@ -12,8 +12,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import StateError
-from toolstile_hookspecs.services.dispatcher import CallRunner, DispatchedCall
-from toolstile_hookspecs.services.start_marks import run_once
+from toolstile_hookspecs.services.dispatcher import CallRunner, DispatchedCall, run_once
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.workers.dbos.tables import CANCELS, PostgresStarts, Worker, WorkerTable
 from toolstile_plugins.workers.dbos.waiting import (

@@ -11,7 +11,7 @@ import pytest
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.dispatcher import DispatchedCall
 from toolstile_hookspecs.testing import DispatcherContract, StartMarksContract
-from toolstile_hookspecs.testing.dispatch.dispatcher import submitted
+from toolstile_hookspecs.testing.dispatcher import submitted
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.workers.dbos.tables import PostgresStarts
 

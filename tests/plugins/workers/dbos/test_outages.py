@@ -15,7 +15,7 @@ import pytest
 
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, Processes
+from toolstile_hookspecs.testing.dispatch_processes import PATIENCE, Processes
 
 from .with_database import WithDatabase
 

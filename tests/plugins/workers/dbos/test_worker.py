@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, Processes
-from toolstile_hookspecs.testing.dispatch.dispatcher import submitted
+from toolstile_hookspecs.testing.dispatch_processes import PATIENCE, Processes
+from toolstile_hookspecs.testing.dispatcher import submitted
 
 from .with_database import WithDatabase
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import Deadline, Durability
-from toolstile_hookspecs.services.layers import WorkspaceLayers
+from toolstile_hookspecs.services.workspace import WorkspaceLayers
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import (
     Change,

@@ -1,1 +1,0 @@
-"""The suites of dispatchers and of marks of a start, and the processes that they kill."""
