@@ -16,8 +16,8 @@ from weakref import finalize
 
 from toolstile_hookspecs import Status
 from toolstile_plugins.console.pages import id_of
+from toolstile_plugins.record.reader import records_in
 from toolstile_plugins.record.schema import RecordedCall, RecordError, plain_line, read_line
-from toolstile_plugins.record.selection import records_in
 from toolstile_plugins.sqlite_file import SqliteFile
 
 _HEAD: Final = 256

@@ -1,17 +1,28 @@
-"""The commands `toolstile record` and `toolstile replay`."""
+"""The commands `toolstile record` and `toolstile replay`, and what they print."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import HostHandle
-from toolstile_plugins.record import display as showing
-from toolstile_plugins.record.reader import Numbered, Reader, Recording, verify
-from toolstile_plugins.record.schema import RecordError
-from toolstile_plugins.record.selection import Selection, records_in, summaries
-from toolstile_plugins.screen import Screen
+from toolstile_hookspecs.support.text import counted, duration, printable
+from toolstile_plugins.record.reader import (
+    Checked,
+    Lost,
+    Numbered,
+    Reader,
+    Recording,
+    Selection,
+    Summary,
+    records_in,
+    summaries,
+    verify,
+)
+from toolstile_plugins.record.schema import RecordedApproval, RecordedCall, RecordError
+from toolstile_plugins.screen import Cell, Screen, shown_status, shown_time, style_of
 
 if TYPE_CHECKING:
     from toolstile_plugins.record.replay_run import Comparison
@@ -41,14 +52,14 @@ def show_record(args: argparse.Namespace) -> int:
     if args.out is not None:
         entries = selected.of(reader) if args.line is None else _on_line(args.line, reader)
         for entry in entries:
-            args.out.write(showing.wire_of(entry))
+            args.out.write(wire_of(entry))
         for approval in reader.approvals.values() if args.line is None and selected.is_all else ():
-            args.out.write(showing.wire_of_approval(approval))
+            args.out.write(wire_of_approval(approval))
     elif args.line is not None:
         [found] = _on_line(args.line, reader)
-        showing.show_call(Screen(), found)
+        show_call(Screen(), found)
     else:
-        showing.show_table(Screen(), [reader], selected)
+        show_table(Screen(), [reader], selected)
     return 0
 
 
@@ -58,14 +69,14 @@ def _show_folder(args: argparse.Namespace) -> int:
     readers = [Reader(path) for path in records_in(args.file)]
     selected = _selection(args)
     if args.out is None:
-        return 1 if showing.show_table(Screen(), readers, selected, named=True) else 0
+        return 1 if show_table(Screen(), readers, selected, named=True) else 0
     status = 0
     for reader in readers:
         try:
             for entry in selected.of(reader):
-                args.out.write({"file": str(reader.path), **showing.wire_of(entry)})
+                args.out.write({"file": str(reader.path), **wire_of(entry)})
             for approval in reader.approvals.values() if selected.is_all else ():
-                args.out.write({"file": str(reader.path), **showing.wire_of_approval(approval)})
+                args.out.write({"file": str(reader.path), **wire_of_approval(approval)})
         except RecordError as error:
             args.out.write({"file": str(reader.path), "fault": str(error)})
             status = 1
@@ -80,7 +91,7 @@ def list_records(args: argparse.Namespace) -> int:
     """
     found = list(summaries(args.folder, _selection(args)))
     if args.out is None:
-        showing.show_summaries(Screen(), found)
+        show_summaries(Screen(), found)
     else:
         for summary in found:
             args.out.write(summary.wire())
@@ -110,11 +121,11 @@ def verify_record(args: argparse.Namespace) -> int:
     checked = verify(args.file)
     cut = args.last is not None and checked.last != args.last
     if args.out is not None:
-        wire = showing.wire_of_checked(checked)
+        wire = wire_of_checked(checked)
         args.out.write(wire if args.last is None else {**wire, "ends_as_noted": not cut})
     else:
         screen = Screen()
-        showing.show_checked(screen, checked)
+        show_checked(screen, checked)
         if cut:
             screen.line("It does not end with the line that was noted: lines are missing.", "red")
     return 1 if checked.faults or cut else 0
@@ -149,7 +160,7 @@ def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
         replay = Replayer(recording, strict=args.strict)
         comparisons, what = replayed(host, recording, replay), "replayed"
     if args.out is None:
-        return 0 if showing.show_comparisons(Screen(), comparisons, what) else 1
+        return 0 if show_comparisons(Screen(), comparisons, what) else 1
     return 0 if all([*_written(comparisons, args.out)]) else 1
 
 
@@ -157,3 +168,218 @@ def _written(comparisons: Iterable[Comparison], out: Any) -> Iterator[bool]:
     for comparison in comparisons:
         out.write(comparison.wire())
         yield not comparison.differs
+
+
+MAX_FAULTS: Final = 20
+"""Faults of a record, and places where calls are lost, that are shown to a person."""
+
+_DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}
+_ITEM: Final = "  - "
+_TITLES: Final = ("line", "made at", "call", "tool", "outcome", "time", "what the model read")
+
+
+def show_table(
+    screen: Screen, readers: Sequence[Reader], selection: Selection, *, named: bool = False
+) -> list[str]:
+    """Show a row for each call; a nested one, indented, stands before the one that made it.
+
+    Args:
+        screen: Where to show it.
+        readers: The records.
+        selection: The calls to show.
+        named: Whether there may be several records: each row names its own, and one that cannot
+            be read is told of below.
+
+    Returns:
+        Why records could not be read to their end.
+
+    Raises:
+        RecordError: The one record cannot be read.
+    """
+    rows: list[list[Cell]] = []
+    sessions: set[str] = set()
+    faults: list[str] = []
+    for reader in readers:
+        try:
+            for entry in selection.of(reader):
+                rows.append([*([(reader.path.name, "dim")] if named else []), *_row(entry)])
+                sessions.add(entry.call.session)
+        except RecordError as error:
+            if not named:
+                raise
+            faults.append(str(error))
+    screen.table([*(["record"] if named else []), *_TITLES], rows)
+    screen.line()
+    screen.line(f"{counted(len(rows), 'call')} in {counted(len(sessions), 'session')}", "bold")
+    for reader in readers:
+        for found in reader.checks if selection.is_all else ():
+            checker, *said = (found.check.get(name) for name in ("checker", "verdict", "feedback"))
+            told = f"{shown_time(found.at)} checked by {checker}: {', '.join(filter(None, said))}"
+            screen.line(printable(told))
+        for approval in reader.approvals.values() if selection.is_all else ():
+            screen.line(printable(f"{shown_time(approval.at)} {approval.described}"))
+        if reader.torn:
+            what = f"The last line of {reader.path.name}" if named else "The last line"
+            screen.line(f"{what} was not written to its end; it is left out.", "yellow")
+        _show_lost(screen, reader.lost)
+    for fault in faults:
+        screen.line(fault, "red")
+    return faults
+
+
+def show_summaries(screen: Screen, found: Sequence[Summary]) -> None:
+    """Show a row for each record of a folder."""
+    screen.table(
+        ("record", "first call", "last call", "calls", "sessions", "outcomes", "tools"),
+        [
+            [
+                summary.path.name,
+                (shown_time(summary.first), "dim"),
+                (shown_time(summary.last), "dim"),
+                f"{summary.calls:,}",
+                (f"{len(summary.sessions):,}", "dim"),
+                _tally({shown_status(status): n for status, n in summary.outcomes.items()}),
+                _tally(summary.tools) if summary.fault is None else summary.fault,
+            ]
+            for summary in found
+        ],
+    )
+    screen.line()
+    calls = counted(sum(summary.calls for summary in found), "call")
+    screen.line(f"{calls} in {counted(len(found), 'record')}", "bold")
+
+
+def _tally(counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {printable(name)}" for name, count in ordered)
+
+
+def show_call(screen: Screen, entry: Numbered) -> None:
+    """Show all that is recorded of a call."""
+    call = entry.call
+    screen.line(f"{call.tool}, {shown_status(call.status)}", style_of(call.status))
+    details = dict(_details(call))
+    width = max(map(len, details))
+    for name, value in details.items():
+        text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+        first, *rest = text.split("\n")
+        screen.line(f"{name:<{width}} {printable(first)}")
+        for line in rest:
+            screen.line(f"{'':<{width}} {printable(line)}")
+
+
+def show_checked(screen: Screen, checked: Checked) -> None:
+    """Show whether a record is as it was written, and what is wrong with it."""
+    for fault in checked.faults[:MAX_FAULTS]:
+        screen.line(f"line {fault.line}: {fault.damage}; it {fault.text}.", "red")
+    if len(checked.faults) > MAX_FAULTS:
+        more = counted(len(checked.faults) - MAX_FAULTS, "more fault")
+        screen.line(f"... {more}; --json lists all of them.", "red")
+    lines = f"{counted(checked.lines, 'line')}, {counted(checked.calls, 'call')}"
+    if checked.faults:
+        screen.line(f"{lines}: {counted(len(checked.faults), 'fault')}", "bold red")
+        _show_lost(screen, checked.lost)
+        return
+    screen.line(f"{lines}: every line is as it was written", "bold green")
+    _show_lost(screen, checked.lost)
+    if not checked.ended:
+        screen.line(
+            "The last run did not end as it should: its process was killed or still runs, its end "
+            "could not be written, or lines at the end were removed.",
+            "yellow",
+        )
+    screen.line(f"last hash {checked.last}", "dim")
+
+
+def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: str) -> bool:
+    """Show what came out differently; returns whether all came out the same."""
+    same = different = skipped = 0
+    for comparison in comparisons:
+        call = comparison.recorded.call
+        heading = f"line {comparison.recorded.line}: {printable(call.tool)} ({printable(call.id)})"
+        if comparison.skipped is not None:
+            skipped += 1
+            screen.line(f"{heading} was not made: {comparison.skipped}", "yellow")
+        elif comparison.differs:
+            different += 1
+            screen.line(f"{heading} came out differently", "bold")
+            for line in comparison.diff():
+                screen.line(f"  {printable(line)}", _DIFF.get(line[:1], "dim"))
+        else:
+            same += 1
+            if comparison.passes:
+                screen.line(f"{heading} was denied then, and nothing denies it now", "yellow")
+    other = f", {different:,} different" if different else ""
+    left = f"; {skipped:,} not made" if skipped else ""
+    made = f"{counted(same + different, 'call')} {what}: {same:,} the same"
+    screen.line(f"{made}{other}{left}", "bold green" if not different else "bold red")
+    return not different
+
+
+def wire_of(entry: Numbered) -> dict[str, Any]:
+    """Return a call as a JSON object."""
+    return {"line": entry.line, **entry.call.model_dump(mode="json", exclude={"prev", "hash"})}
+
+
+def wire_of_approval(approval: RecordedApproval) -> dict[str, Any]:
+    """Return an answer, a grant or a revocation as a JSON object."""
+    fields = approval.model_dump(mode="json", exclude={"n", "prev", "hash"})
+    return {"line": approval.n, **fields}
+
+
+def wire_of_checked(checked: Checked) -> dict[str, Any]:
+    """Return the verification of a record as a JSON object."""
+    return {
+        "file": str(checked.path),
+        "intact": not checked.faults,
+        "lines": checked.lines,
+        "calls": checked.calls,
+        "last": checked.last,
+        "ended": checked.ended,
+        "faults": [
+            {"line": fault.line, "damage": fault.damage, "text": fault.text}
+            for fault in checked.faults
+        ],
+        "lost": [{"line": gap.line, "calls": gap.calls} for gap in checked.lost],
+    }
+
+
+def _show_lost(screen: Screen, lost: Sequence[Lost]) -> None:
+    if not lost:
+        return
+    where = [f"{gap.calls:,} before line {gap.line}" for gap in lost[:MAX_FAULTS]]
+    if len(lost) > MAX_FAULTS:
+        where.append("...")
+    calls = counted(sum(gap.calls for gap in lost), "more call")
+    screen.line(f"{calls} could not be recorded: {', '.join(where)}", "yellow")
+
+
+def _row(entry: Numbered) -> list[Cell]:
+    call = entry.call
+    return [
+        (str(entry.line), "dim"),
+        (shown_time(call.at), "dim"),
+        (printable(call.id), "dim"),
+        printable(call.tool) if call.parent is None else f"  {printable(call.tool)}",
+        (shown_status(call.status), style_of(call.status)),
+        (duration(call.seconds), "dim"),
+        printable(_gist(call.read)),
+    ]
+
+
+def _gist(text: str) -> str:
+    """Return the first line of a text, with the items of the list that it announces."""
+    first, *rest = text.strip().split("\n")
+    items = [line.removeprefix(_ITEM) for line in rest if line.startswith(_ITEM)]
+    return f"{first} {'; '.join(items)}" if first.endswith(":") and items else first
+
+
+def _details(call: RecordedCall) -> Iterator[tuple[str, Any]]:
+    document = call.model_dump(mode="json", exclude_defaults=True)
+    for name in ("n", "prev", "hash", "kind", "status"):
+        document.pop(name, None)
+    if call.stages:
+        taken = [f"{stage} {duration(seconds)}" for stage, seconds in call.stage_seconds]
+        document["stages"] = "\n".join(taken)
+    for name, value in document.items():
+        yield name.replace("_", " "), value

@@ -1,12 +1,16 @@
-"""The recorder: a line for every call that passes a host, while it is open."""
+"""The recorder: a line for each call of a host, while the host is open."""
 
 from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Generator
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar, Token
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -17,7 +21,9 @@ from toolstile_hookspecs import (
     Clock,
     HostHandle,
     PolicyStoreLocation,
+    RequestTurn,
     SnapshotError,
+    Stage,
     ToolInvoked,
     hookimpl,
 )
@@ -27,11 +33,9 @@ from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.reader import Recording
 from toolstile_plugins.record.replay_run import registered
 from toolstile_plugins.record.replayer import Replayer
-from toolstile_plugins.record.requests import RecordedRequests
 from toolstile_plugins.record.schema import FORMAT, VERSION, RecordError
-from toolstile_plugins.record.serialize import fields_of, written
+from toolstile_plugins.record.serialize import Fields, fields_of, joined, request_of, written
 from toolstile_plugins.record.settings import RecordSettings
-from toolstile_plugins.record.stage_times import StageTimes, tracing_fields
 
 log = logging.getLogger("toolstile.record")
 
@@ -206,3 +210,96 @@ def _file_of_its_own(folder: Path, clock: Clock) -> Path:
         ) from error
     # Sorted by name they are sorted by time; what follows tells those of one second apart.
     return folder / f"{clock.now():%Y-%m-%dT%H-%M-%S}-{secrets.token_hex(4)}.jsonl"
+
+
+class StageTimes:
+    """The trace of a call that notes when each of its stages began.
+
+    Args:
+        monotonic: Returns the time.
+    """
+
+    __slots__ = ("_began", "_entered", "_monotonic", "_outer")
+
+    _outer: Token[StageTimes | None]
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._entered: list[tuple[Stage, float]] = []
+
+    def __enter__(self) -> None:
+        self._outer = _current.set(self)
+        self._began = self._monotonic()
+
+    def __exit__(self, *error: object) -> None:
+        _current.reset(self._outer)
+
+    def stage(self, stage: Stage) -> None:
+        """Note that a stage begins."""
+        self._entered.append((stage, self._monotonic()))
+
+    def json(self) -> str:
+        """Return the stages as JSON, each with the seconds since the call began."""
+        began = self._began
+        form = _form_of(tuple([stage for stage, _ in self._entered]))
+        return form % tuple([at - began for _, at in self._entered])
+
+
+@lru_cache(maxsize=64)
+def _form_of(stages: tuple[Stage, ...]) -> str:
+    """Return the JSON of stages with a place for each time; most calls pass the same stages."""
+    pairs = [f'["{stage}",%.6f]' for stage in stages]
+    return f"[{','.join(pairs)}]"
+
+
+_current: Final[ContextVar[StageTimes | None]] = ContextVar("toolstile_record", default=None)
+
+
+def tracing_fields() -> list[str]:
+    """Return what a call's trace tells of it, as fields of its line."""
+    fields: list[str] = []
+    if (times := _current.get()) is not None:
+        fields.append(f'"stages":{times.json()}')
+    if (trace := _trace_id()) is not None:
+        fields.append(f'"trace":"{trace}"')
+    return fields
+
+
+def _trace_id() -> str | None:
+    """Return the id of the current trace, whoever made it; None where nothing is traced."""
+    # Where nobody has imported it, there is no trace.
+    tracing: Any = sys.modules.get("opentelemetry.trace")
+    if tracing is None:
+        return None
+    span = tracing.get_current_span().get_span_context()
+    return tracing.format_trace_id(span.trace_id) if span.is_valid else None
+
+
+_UNCHECKED: Final = frozenset({Stage.LOOKUP, Stage.PARSE, Stage.DEADLINE})
+"""The stages before anybody could look at the request."""
+MAX_SESSIONS: Final = 1_000
+"""The most sessions whose request is known to be recorded; of others it is recorded again."""
+
+
+class RecordedRequests:
+    """The requests that stand in a record already, by session."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[str, Sequence[RequestTurn]] = OrderedDict()
+        self._lock = Lock()
+
+    def write(self, file: RecordFile, event: ToolInvoked, fields: Fields) -> None:
+        """Write the line of a call, with the request if the line is the first that saw it."""
+        session = event.session_id
+        if not (event.request or session in self._last) or event.stage in _UNCHECKED:
+            file.append(joined(fields))
+            return
+        # A line of another call that saw another request must not come between.
+        with self._lock:
+            if event.request != self._last.get(session, ()):
+                fields.append(f'"request":{request_of(event)}')
+            file.append(joined(fields))
+            self._last[session] = event.request
+            self._last.move_to_end(session)
+            while len(self._last) > MAX_SESSIONS:
+                self._last.popitem(last=False)

@@ -25,9 +25,8 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.calls import DRY_RUN
-from toolstile_plugins.record.matching import hides_some, key_of
 from toolstile_plugins.record.reader import Numbered, Recording
-from toolstile_plugins.record.replayer import Replayer
+from toolstile_plugins.record.replayer import Replayer, hides_some, key_of
 from toolstile_plugins.record.schema import RecordedCall
 
 _OF_THE_TIME: Final = frozenset({"fetchedAt", "replayed"})

@@ -8,7 +8,7 @@ from typing import Final
 
 from toolstile_hookspecs import ConfigurationError, HostHandle, Principal, ToolCall, Verdict
 from toolstile_hookspecs.support.text import counted, printable
-from toolstile_plugins.record.selection import records_in
+from toolstile_plugins.record.reader import records_in
 from toolstile_plugins.rules.backtest import backtest
 from toolstile_plugins.rules.explanation import UNJUDGED, explained
 from toolstile_plugins.rules.policy_tests import read_cases, tried

@@ -39,10 +39,9 @@ from toolstile_plugins.agent import (
 )
 from toolstile_plugins.agent.run import CONVERSATION
 from toolstile_plugins.planning import Plan, PlanStep
-from toolstile_plugins.record.display import show_table
-from toolstile_plugins.record.reader import Reader, verify
+from toolstile_plugins.record.commands import show_table
+from toolstile_plugins.record.reader import Reader, Selection, verify
 from toolstile_plugins.record.recorder import RECORDERS
-from toolstile_plugins.record.selection import Selection
 from toolstile_plugins.screen import Screen
 from toolstile_plugins.vfs import VirtualFilesystem
 

@@ -10,14 +10,14 @@ import pytest
 
 from toolstile_hookspecs import Stage, Status
 from toolstile_plugins.record import Recording
-from toolstile_plugins.record.matching import (
+from toolstile_plugins.record.reader import Numbered
+from toolstile_plugins.record.replayer import (
     ByArguments,
     ById,
     InOrder,
     NotRecordedError,
     answering,
 )
-from toolstile_plugins.record.reader import Numbered
 from toolstile_plugins.record.schema import RecordedCall
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolstile_plugins.record.matching import key_of, may_be
+from toolstile_plugins.record.replayer import key_of, may_be
 
 
 def test_arguments_are_the_same_in_any_order():

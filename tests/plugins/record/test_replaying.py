@@ -40,7 +40,7 @@ from toolstile_plugins.record import (
     Replayer,
     replayer as replaying,
 )
-from toolstile_plugins.record.matching import is_of
+from toolstile_plugins.record.replayer import is_of
 
 CALLS: list[tuple[str, Any]] = [
     ("add", {"a": 1}),

@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
     ToolContext,
     tool,
 )
-from toolstile_plugins.record import Recording, requests
+from toolstile_plugins.record import Recording, recorder
 from toolstile_plugins.record.replay_run import replayed
 
 ADA = Principal("https://id.example.org", "ada", auth=Secret("hunter2-of-ada"))
@@ -151,7 +151,7 @@ def test_a_session_that_is_put_back_is_replayed_without_the_later_turns(file: Pa
 def test_runs_and_more_sessions_than_are_remembered_each_say_their_request(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "MAX_SESSIONS", 1)
+    monkeypatch.setattr(recorder, "MAX_SESSIONS", 1)
     for _ in range(2):
         with host_of(file) as host:
             sessions = [host.executor(session_id=name, request="Send.") for name in "ab"]

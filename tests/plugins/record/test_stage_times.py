@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from toolstile.testing import FakeClock
 from toolstile_hookspecs import ToolCall, hookimpl
 from toolstile_plugins.record import Recording
-from toolstile_plugins.record.display import show_call
+from toolstile_plugins.record.commands import show_call
 from toolstile_plugins.screen import Screen
 
 PASSED = ["lookup", "parse", "deadline", "check", "reserve", "execute", "render", "validate"]
