@@ -14,7 +14,7 @@ from workload import ADD_ARGUMENTS, add
 from toolstile import Host, Session
 from toolstile_hookspecs import ToolCall, ToolPolicy, tool
 from toolstile_plugins.rules import ProvenancePolicy, RulePolicy
-from toolstile_plugins.rules.remembered_values import RememberedValues
+from toolstile_plugins.rules.provenance import RememberedValues
 
 _add = tool(timeout=None)(add)
 FEW, MANY = 10, 10_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -28,13 +29,11 @@ from toolstile_hookspecs import (
     applies_to,
     hookimpl,
 )
-from toolstile_plugins.approval.beside import AtClient
+from toolstile_plugins.approval.beside import AtClient, Reached
 from toolstile_plugins.cli_support import needing
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.mcp import cli
-from toolstile_plugins.mcp.client_way import ClientWay
-from toolstile_plugins.mcp.gateway.errors import ServerFault
-from toolstile_plugins.mcp.gateway.variables import filled
+from toolstile_plugins.mcp.gateway.errors import ServerFault, filled
 from toolstile_plugins.mcp.settings import McpSettings, ServerSettings
 from toolstile_plugins.mcp.workspace_read import TOOL, handler_of_read
 
@@ -71,9 +70,25 @@ def toolstile_resources(settings: McpSettings) -> list[Binding[Any]]:
     """Offer the client that has called a tool as a way to ask beside an inbox."""
 
     def at_client(resources: ResourceResolver) -> AtClient:  # noqa: ARG001 - it needs none
-        return ClientWay(settings.serve.elicitation_timeout)
+        return _Client(settings.serve.elicitation_timeout)
 
     return [Binding[AtClient](AtClient, at_client)]  # type: ignore[type-abstract]
+
+
+class _Client:
+    """The person at the client whose call is running; an `AtClient`."""
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+
+    def reach(self) -> Reached | None:
+        """Return the person, None if no client is served that can ask a question."""
+        # Because the SDK is heavy, it is not imported in a process that serves nothing.
+        if "toolstile_plugins.mcp.server.elicitation" not in sys.modules:
+            return None
+        from toolstile_plugins.mcp.server.elicitation import reached
+
+        return reached(self._longest)
 
 
 @hookimpl

@@ -1,17 +1,24 @@
-"""Fields of policies that are made in Python, and tools that are named in policies."""
+"""The base and the fields of policies, and tools that are named in policies."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool
+from toolstile_hookspecs import (
+    DefinitionError,
+    PolicyDecision,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSelector,
+)
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.selectors import fits
 
@@ -88,3 +95,33 @@ def refuse_none(policy: Any, *fields: str) -> None:
                 f"{type(policy).__name__}: {field}: it names none, so nothing would be ruled; "
                 "name some, or leave it out."
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectingPolicy(ToolSelector):
+    """A policy on the tools that it selects; it remembers nothing by itself.
+
+    Args:
+        tools: The tools it governs, also as globs; all where not given.
+        tags: Tags, of which each of these tools has one.
+        servers: Servers, or other origins, of which each of these tools comes from one.
+        category: Their categories.
+        consequence: Their consequences.
+        name: The instance's name; made of kind, place and position if not given.
+    """
+
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        super().__post_init__()
+
+    @property
+    def selector(self) -> ToolSelector | None:
+        """The tools it governs."""
+        return self
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Do nothing."""

@@ -1,25 +1,168 @@
-"""Policies on rates and quotas of calls."""
+"""Policies on rates, quotas and budgets, and the amounts and counters behind them."""
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any, ClassVar, Final, Literal, cast
+from uuid import uuid4
+
+from pydantic_core import from_json
 
 from toolstile_hookspecs import (
     DefinitionError,
     PolicyDecision,
+    PolicyState,
     Tool,
     ToolContext,
     ToolSelector,
 )
-from toolstile_hookspecs.services.counter import Reservation
-from toolstile_hookspecs.support.text import counted
-from toolstile_plugins.policies.amounts import LARGEST, amount_of, fault_of, limit_of, shown
-from toolstile_plugins.policies.call_counts import CountingScope, take_place
-from toolstile_plugins.policies.checks import Amount, Count, Seconds, entries_for
-from toolstile_plugins.policies.selecting_policy import SelectingPolicy
+from toolstile_hookspecs.codecs import alternatives, schemas_among
+from toolstile_hookspecs.services.counter import Counter, Reservation
+from toolstile_hookspecs.support.text import counted, nearest
+from toolstile_plugins.policies.checks import Amount, Count, Seconds, SelectingPolicy, entries_for
+from toolstile_plugins.policies.path_arguments import Schema, schema_of
+
+_DIGITS: Final = 6
+LARGEST: Final = 2**61
+"""The largest amount, in millionths, that counters can add."""
+_PLAIN: Final = re.compile(r"\d{1,30}(?:\.\d{1,30})?", re.ASCII)
+_NUMBERS: Final = frozenset({"number", "integer"})
+
+
+def limit_of(most: float) -> int:
+    """Return a limit in millionths, rounded down."""
+    return min(int(Decimal(repr(most)).scaleb(_DIGITS).to_integral_value(ROUND_FLOOR)), LARGEST)
+
+
+def shown(amount: float) -> str:
+    """Return an amount of millionths as a number."""
+    text = f"{Decimal(int(amount)).scaleb(-_DIGITS):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def amount_of(tool: Tool[Any, Any], params: Any, argument: str) -> int | None:
+    """Return the amount in an argument of a call in millionths, rounded up.
+
+    Returns:
+        None where no number stands there, or one below 0 or beyond `LARGEST`.
+    """
+    value: Any = params
+    if tool.params_schema is None:
+        value = from_json(tool.params_codec.encode(params))
+    for name in argument.split("."):
+        value = cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    # Amounts of the type `Decimal` are texts in JSON.
+    if isinstance(value, str) and not _PLAIN.fullmatch(value):
+        return None
+    if not isinstance(value, str) and not 0 <= value <= LARGEST:
+        return None
+    found = int(Decimal(str(value)).scaleb(_DIGITS).to_integral_value(ROUND_CEILING))
+    return found if found <= LARGEST else None
+
+
+def fault_of(tool: Tool[Any, Any], argument: str) -> str | None:
+    """Return why an argument of a tool can never be added up, None where it can."""
+    root = schema_of(tool) or {}
+    parts = list(alternatives([root], root))
+    for name in argument.split("."):
+        objects = [part.get("properties", {}) for part in parts]
+        known = [each[name] for each in objects if name in each]
+        if not known:
+            near = nearest(name, [own for each in objects for own in each])
+            meant = f" (did you mean {near!r}?)" if near else ""
+            return f"adds up {argument!r}, which {tool.name} does not have{meant}"
+        parts = list(alternatives(schemas_among(known), root))
+    if any(map(_may_be_number, parts)):
+        return None
+    return f"adds up {argument!r}, which is not a number for {tool.name}"
+
+
+def _may_be_number(schema: Schema) -> bool:
+    said = schema.get("type", ())
+    return not _NUMBERS.isdisjoint([said] if isinstance(said, str) else said)
+
+
+CountingScope = Literal["session", "principal", "global"]
+
+
+def take_place(  # noqa: PLR0913 - what is counted, for whom and how long
+    context: ToolContext,
+    policy: str,
+    key: str,
+    most: int,
+    *,
+    amount: int = 1,
+    window: float | None = None,
+    scope: CountingScope,
+) -> Reservation:
+    """Take a place for one call, in its `reserve`; what it takes is put back with a denial.
+
+    Args:
+        context: The call's.
+        policy: The policy's name.
+        key: What is counted.
+        most: The places there are.
+        amount: The places it takes.
+        window: Seconds after which a place is free again; None for never.
+        scope: Whose calls share the places.
+
+    Raises:
+        UnboundResourceError: When no counter is bound for a scope beyond the session.
+        StateError: When nothing can be counted.
+    """
+    if scope == "session":
+        return _take_in_record(context, policy, key, most, amount, window)
+    who = context.principal if scope == "principal" else None
+    shared = json.dumps([policy, scope, None if who is None else [who.source, who.id], key])
+    counter: Any = context.resources.get(Counter)  # type: ignore[type-abstract]
+    # No id of a call's: other processes give the same ones, and a call is admitted once.
+    now, id_ = context.clock.now(), uuid4().hex
+    taken: Reservation = counter.reserve(shared, amount, most, window, id_, now=now)
+    return taken
+
+
+def _take_in_record(  # noqa: PLR0913, PLR0917 - as `take_place`
+    context: ToolContext, policy: str, key: str, most: int, amount: int, window: float | None
+) -> Reservation:
+    state = PolicyState.reserved(context, policy)
+    now = context.clock.now().timestamp()
+    if window is None:
+        used, kept, wait = state.data.get(key, 0), state.data.get(key, 0) + amount, None
+    else:
+        # The time of a call that takes one place stands alone.
+        own: Any = now if amount == 1 else (now, amount)
+        places = [each for each in state.data.get(key, ()) if now - window < _time(each) <= now]
+        used, kept = sum(map(_amount, places)), (*places, own)
+        wait = _wait(places, used + amount - most, window - now)
+    if used + amount > most:
+        return Reservation(granted=False, used=used, wait=wait)
+    replace(state, data={**state.data, key: kept}).save(context)
+    return Reservation(granted=True, used=used + amount)
+
+
+def _time(place: Any) -> float:
+    return place if isinstance(place, (int, float)) else place[0]
+
+
+def _amount(place: Any) -> int:
+    return 1 if isinstance(place, (int, float)) else place[1]
+
+
+def _wait(places: list[Any], over: int, ahead: float) -> float | None:
+    """Return the seconds until enough of the places are free again; None if that never is."""
+    for place in places:
+        over -= _amount(place)
+        if over <= 0:
+            return _time(place) + ahead
+    return None
+
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""

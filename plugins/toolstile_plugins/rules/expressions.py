@@ -18,7 +18,15 @@ from typing import Any, Final
 from toolstile_hookspecs import DefinitionError
 from toolstile_hookspecs.support.text import extra_remedy, nearest
 from toolstile_plugins.rules.argument_checks import FUNCTIONS
-from toolstile_plugins.rules.helpers import host_of, mail_host_of, path_in, words_of
+from toolstile_plugins.rules.helpers import (
+    ARGUMENTS,
+    SESSION,
+    EvaluationFailed,
+    host_of,
+    mail_host_of,
+    path_in,
+    words_of,
+)
 from toolstile_plugins.rules.syntax_tree import (
     FieldOf,
     Literal,
@@ -29,7 +37,6 @@ from toolstile_plugins.rules.syntax_tree import (
     syntax_tree as tree_of,
     within,
 )
-from toolstile_plugins.rules.variables import ARGUMENTS, SESSION, EvaluationFailed
 
 LIBRARY: Final = "cel_expr_python.cel"
 VARIABLES: Final = {

@@ -1,7 +1,4 @@
-"""The functions of expressions that settle on one spelling: of a path, a host, the words of a text.
-
-Each refuses what programs read in several ways, so a rule that uses it cannot be talked around.
-"""
+"""The variables and the functions of expressions."""
 
 from __future__ import annotations
 
@@ -13,9 +10,74 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, get_args
 
+from toolstile_hookspecs import Tool, ToolContext
+from toolstile_hookspecs.tools import Category, Consequence
 from toolstile_plugins.policies.governed_files import WORKSPACE, DirectoryFiles
+from toolstile_plugins.policies.path_arguments import Schema
+
+ARGUMENTS: Final = "args"
+"""The name of the arguments in an expression."""
+SESSION: Final = "session"
+_TEXT: Final[Schema] = {"type": "string"}
+_TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
+
+
+class EvaluationFailed(Exception):
+    """An expression came to nothing; the text says why."""
+
+
+def _object(**properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+SCHEMAS: Final[Mapping[str, Schema]] = {
+    "tool": _object(
+        name=_TEXT,
+        category={"enum": list(get_args(Category))},
+        consequence={"enum": list(get_args(Consequence))},
+        server=_TEXT,
+        tags=_TEXTS,
+    ),
+    "principal": _object(source=_TEXT, id=_TEXT, groups=_TEXTS),
+    "request": _TEXTS,
+    SESSION: {"type": "session"},
+    "now": {"type": "timestamp"},
+}
+
+
+def _tool(tool: Tool[Any, Any], _: ToolContext) -> Mapping[str, Any]:
+    return {
+        "name": tool.name,
+        "category": tool.category,
+        "consequence": tool.consequence,
+        "server": tool.origin or "",
+        "tags": [*tool.tags],
+    }
+
+
+def _principal(_: Tool[Any, Any], context: ToolContext) -> Mapping[str, Any]:
+    who = context.principal
+    if who is None:
+        raise EvaluationFailed("it is not known for whom the call runs")
+    return {"source": who.source, "id": who.id, "groups": sorted(who.groups)}
+
+
+def _request(_: Tool[Any, Any], context: ToolContext) -> list[str]:
+    if not context.request:
+        raise EvaluationFailed("what the user asked for is not known")
+    return [turn.text for turn in context.request]
+
+
+MAKERS: Final[Mapping[str, Callable[[Tool[Any, Any], ToolContext], Any]]] = {
+    "tool": _tool,
+    "principal": _principal,
+    "request": _request,
+    "now": lambda _, context: context.clock.now(),
+}
+"""Functions that return the value of a variable for a call; `EvaluationFailed` without one."""
+
 
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _DOUBTFUL: Final = re.compile(

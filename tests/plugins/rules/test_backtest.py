@@ -12,7 +12,7 @@ import pytest
 from toolstile import Host, MarkdownSection, Settings, ToolCall, tool
 from toolstile_hookspecs import ApprovalAnswer, ToolContext, hookimpl
 from toolstile_plugins.record import RecordError
-from toolstile_plugins.rules.backtest import Report, backtest
+from toolstile_plugins.rules.commands import Report, backtest
 
 RAN: list[str] = []
 

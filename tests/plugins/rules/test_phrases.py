@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from toolstile_plugins.rules.phrases import PhraseIndex, index_of, links, plain, words
-from toolstile_plugins.rules.remembered_values import RememberedValues, ValueIndex
+from toolstile_plugins.rules.provenance import RememberedValues, ValueIndex
+from toolstile_plugins.rules.values import PhraseIndex, index_of, links, plain, words
 
 WORDS = st.lists(st.sampled_from(["a", "bob", "carl", "dora"]), min_size=1, max_size=12)
 

@@ -15,7 +15,7 @@ from toolstile_hookspecs import (
     ToolContext,
     hookimpl,
 )
-from toolstile_plugins.rules.policy_tests import Verdicts, read_cases, tried
+from toolstile_plugins.rules.commands import Verdicts, read_cases, tried
 
 RAN: list[str] = []
 

@@ -17,7 +17,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins.rules import ProvenancePolicy
-from toolstile_plugins.rules.remembered_values import RememberedValues
+from toolstile_plugins.rules.provenance import RememberedValues
 
 from .mailbox import RULES, TOOLS, Mailbox, mailbox, search_contacts, send_email
 

@@ -9,8 +9,7 @@ from pydantic import SecretStr
 
 from toolstile import Host, tool
 from toolstile_hookspecs import ToolCall
-from toolstile_plugins.rules.provenance import ProvenancePolicy
-from toolstile_plugins.rules.remembered_values import RememberedValues
+from toolstile_plugins.rules.provenance import ProvenancePolicy, RememberedValues
 
 from .mailbox import RULES, TOOLS, Mailbox, mailbox
 

@@ -17,13 +17,16 @@ from mcp.client.subscriptions import ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolstile_hookspecs import hide
-from toolstile_plugins.mcp.gateway.errors import ServerFault, one_deeper, told
-from toolstile_plugins.mcp.gateway.repair import AnswerRepair
-from toolstile_plugins.mcp.gateway.tools import Listing, list_tools
-from toolstile_plugins.mcp.gateway.transports.guard import GuardedStream, guarded
-from toolstile_plugins.mcp.gateway.transports.http import Site, http_streams
-from toolstile_plugins.mcp.gateway.transports.stdio import Program, program_streams
-from toolstile_plugins.mcp.gateway.variables import filled, secrets_of
+from toolstile_plugins.mcp.gateway.errors import ServerFault, filled, one_deeper, secrets_of, told
+from toolstile_plugins.mcp.gateway.tools import AnswerRepair, Listing, list_tools
+from toolstile_plugins.mcp.gateway.transports import (
+    GuardedStream,
+    Program,
+    Site,
+    guarded,
+    http_streams,
+    program_streams,
+)
 from toolstile_plugins.mcp.settings import ServerSettings
 
 if TYPE_CHECKING:

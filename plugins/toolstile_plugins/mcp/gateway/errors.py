@@ -1,15 +1,18 @@
-"""Texts and faults of a server, fit to be read by a model and a person."""
+"""Texts, faults and variables of servers, fit to be read by a model and a person."""
 
 from __future__ import annotations
 
 import os
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Final, cast
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import ValidationError
 
 from toolstile_hookspecs import ToolstileError
+from toolstile_plugins.mcp.settings import ServerSettings
 
 # --- Texts
 
@@ -121,3 +124,74 @@ def one_deeper() -> dict[str, str]:
             "take it out of the configuration"
         )
     return {DEPTH: str(above + 1)}
+
+
+_VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def named_in(text: str) -> Iterator[str]:
+    """Yield the values of the variables that a text names, as far as they are set."""
+    for name in _VARIABLE.findall(text):
+        if name in os.environ:
+            yield os.environ[name]
+
+
+def filled(text: str, where: str) -> str:
+    """Return a text with the values of the variables of this process that it names.
+
+    Args:
+        text: The text.
+        where: The key it stands under, for the message.
+
+    Raises:
+        ServerFault: When there is no such variable; names it, and never a value.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in os.environ:
+            raise ServerFault(
+                f"{where} names the environment variable {name}, which is not set; set it"
+            )
+        return os.environ[name]
+
+    return _VARIABLE.sub(value, text)
+
+
+def secrets_of(settings: ServerSettings) -> tuple[str, ...]:
+    """Return the values that are hidden in whatever is said of a server.
+
+    They are those of `env` and `headers`, those of the variables that `args` and `url` name, and
+    the user and the query of `url`.
+    """
+    return tuple(dict.fromkeys(value for value in _found(settings) if value))
+
+
+def _found(settings: ServerSettings) -> Iterator[str]:
+    for value in (*settings.env.values(), *settings.headers.values()):
+        whole = _filled(value)
+        yield whole
+        yield from named_in(value)
+        # Of `Bearer TOKEN` the token alone, too.
+        yield whole.partition(" ")[2].strip()
+    for text in (*settings.args, settings.url or ""):
+        yield from named_in(text)
+    yield from _of_url(_filled(settings.url or ""))
+
+
+def _of_url(url: str) -> Iterator[str]:
+    try:
+        parts = urlsplit(url)
+        yield parts.username or ""
+        yield parts.password or ""
+        yield parts.query
+        yield from (value for _, value in parse_qsl(parts.query))
+    except ValueError:
+        return
+
+
+def _filled(text: str) -> str:
+    try:
+        return filled(text, "")
+    except ServerFault:
+        return text

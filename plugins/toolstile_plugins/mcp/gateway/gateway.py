@@ -31,8 +31,7 @@ from toolstile_hookspecs.support.text import for_model
 from toolstile_plugins.mcp.gateway.call import Calling, reporter
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.errors import ServerFault, is_plain, one_line
-from toolstile_plugins.mcp.gateway.schemas import enforceable
-from toolstile_plugins.mcp.gateway.tools import Definition, Listing, make_tool
+from toolstile_plugins.mcp.gateway.tools import Definition, Listing, enforceable, make_tool
 from toolstile_plugins.mcp.gateway.trust import Doubt, DoubtPolicy, Pins, Standing, call_key
 from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, names_tool, prefix_of
 

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from toolstile_hookspecs import Status, ToolCall
-from toolstile_plugins.mcp.gateway.transports import http
+from toolstile_plugins.mcp.gateway import transports
 
 from .raw_http import UNDER_WAY, serving
 
@@ -186,17 +186,17 @@ def test_a_certificate_that_is_not_trusted_leaves_no_effect_unknown(
 
 
 def test_where_all_connections_are_taken_nothing_is_sent(yard, monkeypatch):
-    monkeypatch.setattr(http, "CONNECT", 1.0)
+    monkeypatch.setattr(transports, "CONNECT", 1.0)
     while UNDER_WAY.acquire(blocking=False):
         pass
     limits = httpx2.Limits(max_connections=2)
-    plain = http._LimitedTransport.__init__
+    plain = transports._LimitedTransport.__init__
 
     def with_few(self, site):
         plain(self, site)
         httpx2.AsyncHTTPTransport.__init__(self, limits=limits)
 
-    monkeypatch.setattr(http._LimitedTransport, "__init__", with_few)
+    monkeypatch.setattr(transports._LimitedTransport, "__init__", with_few)
     with serving("never") as url:
         yard.open({"bad": {"url": url}})
         waiting = [yard.later(ToolCall("bad_say", {"text": "now"})) for _ in range(2)]

@@ -10,7 +10,7 @@ import pytest
 types = pytest.importorskip("mcp_types")
 
 from toolstile_hookspecs import Contents  # noqa: E402 - only where the SDK is there
-from toolstile_plugins.mcp.gateway.results import contents_of  # noqa: E402
+from toolstile_plugins.mcp.gateway.call import contents_of  # noqa: E402
 
 
 def taken(*content: dict[str, Any], **more: Any) -> Contents:

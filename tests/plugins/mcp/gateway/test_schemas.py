@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolstile_hookspecs import DefinitionError
-from toolstile_plugins.mcp.gateway.schemas import LONGEST, enforceable
+from toolstile_plugins.mcp.gateway.tools import LONGEST, enforceable
 
 HIDDEN = "Text.\x1b[2J\u202e\U000e0041\u200b"
 SLOW = {"patternProperties": {"^(b+)+$": {}}}

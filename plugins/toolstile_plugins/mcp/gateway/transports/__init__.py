@@ -1,1 +1,0 @@
-"""Transports to servers: the pipes of a program, or HTTP, within limits."""
