@@ -1,4 +1,4 @@
-"""Evaluation of code by asteval, with a table of symbols of our own."""
+"""Calls of `evaluate_python`: the code is checked, then run in a process with limits."""
 
 from __future__ import annotations
 
@@ -7,16 +7,159 @@ import builtins
 import contextlib
 import importlib
 import json
+import keyword
 import math
+import os
+import re
+import resource
+import signal
 import statistics
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import StringIO
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from toolstile_plugins.asteval.syntax import LIST, NODES, read_code
+from toolstile_hookspecs import ToolContext, ToolResult, ToolValidationError
+from toolstile_plugins.asteval.settings import (
+    MODES,
+    AstevalConfig,
+    Evaluated,
+    EvaluatePython,
+    Write,
+)
+from toolstile_plugins.vfs.paths import canonical
+from toolstile_plugins.vfs.tools.checks import Checks, checking, missing, shown
+
+# --- The Python that code has: a text is checked before any of it runs
+
+
+LIST: Final = "__list__"
+"""The name of `list` in loops, which code cannot change."""
+NODES: Final = {
+    **dict.fromkeys(("augassign", "dictcomp", "for", "formattedvalue", "functiondef", "if"), True),
+    **dict.fromkeys(("ifexp", "joinedstr", "lambda", "listcomp", "setcomp", "while"), True),
+    **dict.fromkeys(("assert", "delete", "import", "importfrom", "raise", "try", "with"), False),
+}
+"""The nodes of asteval that can be chosen, one by one."""
+
+_ALLOWED: Final = (
+    *(ast.Module, ast.Expr, ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If, ast.Pass),
+    *(ast.FunctionDef, ast.Return, ast.Break, ast.Continue, ast.BinOp, ast.UnaryOp, ast.BoolOp),
+    *(ast.Compare, ast.Call, ast.keyword, ast.Constant, ast.Name, ast.expr_context, ast.List),
+    *(ast.Tuple, ast.Set, ast.Dict, ast.Subscript, ast.Slice, ast.Attribute, ast.IfExp, ast.Lambda),
+    *(ast.arguments, ast.arg, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+    *(ast.comprehension, ast.JoinedStr, ast.FormattedValue, ast.operator, ast.unaryop),
+    *(ast.boolop, ast.cmpop),
+    # Parts of what is not available.
+    *(ast.alias, ast.excepthandler, ast.withitem),
+)
+_CONSTANTS: Final = (str, int, float, bool, type(None))
+_FORMATS: Final = frozenset({"format", "format_map"})
+
+
+def read_code(code: str) -> ast.Module:
+    """Return the syntax tree of a text.
+
+    Raises:
+        ValueError: When it is no Python, or has what is not available; names every fault.
+    """
+    try:
+        module = ast.parse(code, "code")
+    except SyntaxError as error:
+        raise ValueError(f"line {error.lineno}: {error.msg}") from None
+    except (MemoryError, RecursionError, ValueError) as error:
+        raise ValueError(f"it cannot be read: {str(error) or type(error).__name__}") from None
+    found = {
+        (getattr(node, "lineno", 1), fault): None
+        for node in ast.walk(module)
+        for fault in (*_faults(node), *_faults_of_names(node))
+    }
+    if found:
+        raise ValueError("\n".join(f"line {line}: {fault}" for line, fault in sorted(found)))
+    _Loops().visit(module)
+    return ast.fix_missing_locations(module)
+
+
+class _Loops(ast.NodeTransformer):
+    """Writes loops in a way that asteval gets right.
+
+    After a `continue` it takes that for the test of a `while`, and for each value that a `map`
+    gives to a `for`.
+    """
+
+    def visit_While(self, node: ast.While) -> ast.While:
+        """Test within the loop."""
+        self.generic_visit(node)
+        unless = ast.UnaryOp(ast.Not(), node.test)
+        stop = ast.If(unless, [*node.orelse, ast.Break()], [])
+        node.test, node.body, node.orelse = ast.Constant(value=True), [stop, *node.body], []
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        """Take all values before the loop begins."""
+        self.generic_visit(node)
+        node.iter = ast.Call(ast.Name(LIST, ast.Load()), [node.iter], [])
+        return node
+
+
+def _faults(node: ast.AST) -> Iterator[str]:
+    if not isinstance(node, _ALLOWED):
+        yield f"{_called(node)} is not available"
+    if isinstance(node, ast.Constant) and not isinstance(node.value, _CONSTANTS):
+        yield f"{type(node.value).__name__} is not available"
+    if isinstance(node, ast.FormattedValue) and not _is_plain(node.format_spec):
+        yield "a format holds no braces of its own"
+    if isinstance(node, ast.Dict) and None in node.keys:
+        yield "** is not available in a dict; use a loop"
+    if isinstance(node, ast.FunctionDef | ast.Lambda) and (
+        node.args.posonlyargs or node.args.kwonlyargs
+    ):
+        yield "/ and * are not available among the arguments of a function"
+    if isinstance(node, ast.FunctionDef) and node.decorator_list:
+        yield "a decorator is not available"
+
+
+def _faults_of_names(node: ast.AST) -> Iterator[str]:
+    for name in _names(node):
+        if name.startswith("__"):
+            yield f"the name {name} is not available"
+    if isinstance(node, ast.Attribute):
+        if node.attr.startswith("_") or node.attr in _FORMATS:
+            yield f"the attribute {node.attr} is not available; use an f-string for formats"
+        if not isinstance(node.ctx, ast.Load):
+            yield f"the attribute {node.attr} cannot be changed"
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.arg | ast.keyword):
+        return [node.arg or ""]
+    return [node.name] if isinstance(node, ast.FunctionDef) else []
+
+
+def _is_plain(spec: ast.expr | None) -> bool:
+    parts = spec.values if isinstance(spec, ast.JoinedStr) else []
+    values = [part.value if isinstance(part, ast.Constant) else "{" for part in parts]
+    return not any("{" in str(value) or "}" in str(value) for value in values)
+
+
+def _called(node: ast.AST) -> str:
+    name = type(node).__name__
+    return {
+        "ClassDef": "class",
+        "ImportFrom": "import",
+        "AnnAssign": "a type of a variable",
+        "NamedExpr": ":=",
+        "Starred": "* before a value",
+    }.get(name, name.lower())
+
+
+# --- Evaluation by asteval, with a table of symbols of our own
+
 
 CUT: Final = "... (cut)"
 MAX_RANGE: Final = 1_000_000
@@ -159,3 +302,223 @@ def _range(*bounds: int) -> range:
     if len(made) > MAX_RANGE:
         raise ValueError(f"range() gives up to {MAX_RANGE:,} numbers")
     return made
+
+
+# --- Limits on processor time and memory
+
+
+def limited(work: Callable[[], Any], config: AstevalConfig) -> Any:
+    """Return the value of `work`, plain data, which a process of its own has made.
+
+    Python looks after limits between two steps only; the kernel ends one that is too long.
+
+    Raises:
+        CodeError: When the work raises one, or meets a limit; says which.
+    """
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        # The other thread waits for the end of the host; the fork does not need it.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        _work(work, config, write)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        answer = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if not answer:
+        raise CodeError(_how_it_ended(status, config))
+    value, fault = json.loads(answer)
+    if fault is not None:
+        raise CodeError(fault)
+    return value
+
+
+def _work(work: Callable[[], Any], config: AstevalConfig, write: int) -> NoReturn:
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (config.cpu_seconds, config.cpu_seconds + 1))
+        resource.setrlimit(resource.RLIMIT_DATA, (config.memory, config.memory))
+        try:
+            answer = json.dumps([work(), None])
+        except (CodeError, MemoryError, RecursionError) as error:
+            fault = str(error) if isinstance(error, CodeError) else type(error).__name__
+            answer = json.dumps([None, _with_limit(fault, config)])
+        with os.fdopen(write, "wb") as pipe:
+            pipe.write(answer.encode())
+    finally:
+        os._exit(0)
+
+
+def _with_limit(fault: str, config: AstevalConfig) -> str:
+    if "MemoryError" not in fault:
+        return fault
+    return f"{fault.rstrip(': ')}: it may take {config.memory // 1024**2} MiB (memory)"
+
+
+def _how_it_ended(status: int, config: AstevalConfig) -> str:
+    number = os.waitstatus_to_exitcode(status)
+    if number in {-signal.SIGXCPU, -signal.SIGKILL}:
+        return f"it used up its {config.cpu_seconds} seconds of processor time (cpu_seconds)"
+    return f"its process ended (exit status {number}), as deep recursion and little memory do"
+
+
+# --- The call
+
+
+_WHAT: Final = "Cannot evaluate the code"
+_NAMED: Final = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
+
+
+def evaluate(params: EvaluatePython, context: ToolContext) -> ToolResult[Evaluated]:
+    """Evaluate code, and write the files that it leaves.
+
+    Raises:
+        ToolValidationError: For variables, paths and files that cannot be; names every fault.
+    """
+    variables = _variables(params.globals)
+    if context.filesystem is not None:
+        with checking(context, _WHAT) as checks:
+            return _evaluated(params, variables, Files(checks), context)
+    if params.reads or params.writes:
+        raise ToolValidationError(
+            f"{_WHAT}: there is no workspace here. Leave reads and writes out, then retry."
+        )
+    return _evaluated(params, variables, None, context)
+
+
+def _evaluated(
+    params: EvaluatePython, variables: dict[str, Any], files: Files | None, context: ToolContext
+) -> ToolResult[Evaluated]:
+    config = context.resources.get(AstevalConfig)
+    texts: dict[str, str] = {}
+    if files is not None:
+        texts = files.texts(params.reads, [write.path for write in params.writes])
+    run = partial(_run, params, variables, files, texts, config.max_output)
+    try:
+        shown, stdout, stderr, left, reads, writes = limited(run, config)
+    except CodeError as error:
+        told = "The code fails, and nothing is written."
+        return ToolResult.error(f"{told}\n{error}\nFix the code, then retry.")
+    if files is not None:
+        files.write([Write(*write) for write in writes], reads)
+    written = tuple(path for path, _, _ in writes)
+    return ToolResult.ok(Evaluated(shown, stdout, stderr, left, tuple(reads), written))
+
+
+def _run(
+    params: EvaluatePython,
+    variables: dict[str, Any],
+    files: Files | None,
+    texts: dict[str, str],
+    most: int,
+) -> list[Any]:
+    """Evaluate the code, and return what is left of it as plain data; happens in a fork."""
+    writes: list[list[str]] = []
+    functions: dict[str, Any] = {}
+    if files is not None:
+        # What code has for files; `texts` and `writes` take what it reads and writes.
+
+        def read_text(path: str) -> str:
+            if type(path) is not str:
+                raise ValueError("read_text() takes a path, a text")
+            texts[path] = texts[path] if path in texts else files.read(path)
+            return texts[path]
+
+        def write_text(path: str, content: str, mode: str = "create") -> None:
+            if type(path) is not str or type(content) is not str or mode not in MODES:
+                raise ValueError(
+                    f"write_text() takes a path, a text, and a mode of {', '.join(MODES)}"
+                )
+            writes.append([path, content, mode])
+
+        functions = {"read_text": read_text, "write_text": write_text, "reads": dict(texts)}
+    evaluation = Evaluation(variables, functions, most)
+    shown, left = evaluation.run(params.code)
+    writes += [[write.path, _filled(write.content, left), write.mode] for write in params.writes]
+    outputs = {name: evaluation.as_text(value) for name, value in left.items()}
+    return [shown, *evaluation.outputs(), outputs, list(texts), writes]
+
+
+def _variables(given: dict[str, str]) -> dict[str, Any]:
+    variables: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, text in given.items():
+        if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+            faults.append(f"{name!r} cannot be the name of a variable.")
+        try:
+            variables[name] = json.loads(text)
+        except ValueError as error:
+            faults.append(f"The value of {name!r} is not JSON ({error}).")
+    if faults:
+        told = "\n".join([f"{_WHAT}, because of globals:", *faults])
+        raise ToolValidationError(f"{told}\nFix them, then retry.")
+    return variables
+
+
+def _filled(content: str, left: dict[str, Any]) -> str:
+    named = set(_NAMED.findall(content))
+    if missing := sorted(named - left.keys()):
+        raise CodeError(
+            f"the content of a write names {', '.join(missing)}, which the code has not left"
+        )
+    return _NAMED.sub(lambda found: str(left[found[1]]), content)
+
+
+class Files:
+    """The files of a call, whose faults are told at once.
+
+    Args:
+        checks: The checks of the call.
+    """
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+
+    def texts(self, reads: Sequence[str], writes: Sequence[str]) -> dict[str, str]:
+        """Return the texts of files by their paths."""
+        for path in reads:
+            self._checks.file(path)
+        self._targets(writes, reads)
+        self._checks.pass_or_refuse()
+        return {path: self._checks.files.read(path) for path in reads}
+
+    def read(self, path: str) -> str:
+        """Return the text of a file that the code asks for."""
+        try:
+            return self._checks.files.read(path)
+        except FileNotFoundError:
+            raise ValueError(missing(self._checks.files, path)) from None
+
+    def write(self, writes: Sequence[Write], reads: Sequence[str]) -> None:
+        """Write files, all of them or none."""
+        checks, files = self._checks, self._checks.files
+        for write in writes:
+            if write.mode != "create":
+                checks.file(write.path)
+            elif checks.stat(write.path) is not None:
+                there = f"{shown(write.path)} already exists."
+                checks.add(f"{there} Choose overwrite, append or another path.")
+            checks.writable(write.path)
+        self._targets([write.path for write in writes], reads)
+        checks.pass_or_refuse()
+        for write in writes:
+            before = files.read(write.path) if write.mode == "append" else ""
+            files.write(write.path, before + write.content)
+
+    def _targets(self, writes: Sequence[str], reads: Sequence[str]) -> None:
+        read, seen = {self._place(path) for path in reads}, set[str]()
+        for path in writes:
+            place = self._place(path)
+            if place in seen:
+                self._checks.add(f"{shown(path)} is written twice. Write it once.")
+            if place in read:
+                self._checks.add(f"{shown(path)} is read and written. Use one call for each.")
+            seen.add(place)
+
+    def _place(self, path: str) -> str:
+        try:
+            return canonical(path)
+        except (OSError, ValueError) as error:
+            self._checks.add(str(error))
+            return path

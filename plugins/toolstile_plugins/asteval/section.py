@@ -13,8 +13,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolstile_plugins.asteval.models import Evaluated, EvaluatePython
-from toolstile_plugins.asteval.settings import AstevalConfig
+from toolstile_plugins.asteval.settings import AstevalConfig, Evaluated, EvaluatePython
 from toolstile_plugins.cli_support import needing
 
 NAME: Final = "evaluate_python"
@@ -48,7 +47,7 @@ content, mode)` and `writes` write files once the code has succeeded, all of the
 
 def evaluate_python(params: EvaluatePython, *, context: ToolContext) -> ToolResult[Evaluated]:
     """Evaluate code; the handler, found by its name in a process of its own."""
-    from toolstile_plugins.asteval.tool import evaluate  # needed there only, and for POSIX
+    from toolstile_plugins.asteval.evaluation import evaluate  # needed there only, and for POSIX
 
     return evaluate(params, context)
 

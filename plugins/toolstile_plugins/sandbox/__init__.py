@@ -17,12 +17,17 @@ from toolstile_hookspecs import Diagnostic, Section, Tool, ToolContext, applies_
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
-    from toolstile_plugins.sandbox.backend import Backend, Command, Running, SandboxUnavailable
+    from toolstile_plugins.sandbox.backend import (
+        Backend,
+        Command,
+        CommandResult,
+        Running,
+        SandboxUnavailable,
+        ShellParams,
+    )
     from toolstile_plugins.sandbox.layout import Layout
-    from toolstile_plugins.sandbox.podman.section import PodmanSandboxSection
-    from toolstile_plugins.sandbox.podman.settings import PodmanConfig
-    from toolstile_plugins.sandbox.result import CommandResult, ShellParams
-    from toolstile_plugins.sandbox.tool import ShellSection
+    from toolstile_plugins.sandbox.podman.container import PodmanConfig
+    from toolstile_plugins.sandbox.tool import PodmanSandboxSection, ShellSection
 
 __all__ = [
     "Backend",
@@ -41,13 +46,13 @@ __all__ = [
 _HOMES: Final = {
     "Backend": "backend",
     "Command": "backend",
-    "CommandResult": "result",
+    "CommandResult": "backend",
     "Layout": "layout",
-    "PodmanConfig": "podman.settings",
-    "PodmanSandboxSection": "podman.section",
+    "PodmanConfig": "podman.container",
+    "PodmanSandboxSection": "tool",
     "Running": "backend",
     "SandboxUnavailable": "backend",
-    "ShellParams": "result",
+    "ShellParams": "backend",
     "ShellSection": "tool",
 }
 
@@ -112,8 +117,8 @@ def toolstile_rollback(context: ToolContext) -> None:
 def toolstile_sections(settings: SandboxSettings) -> list[Section]:
     """Offer the tools."""
     if settings.backend == "podman":
-        from toolstile_plugins.sandbox.podman.section import PodmanSandboxSection
-        from toolstile_plugins.sandbox.podman.settings import PodmanConfig
+        from toolstile_plugins.sandbox.podman.container import PodmanConfig
+        from toolstile_plugins.sandbox.tool import PodmanSandboxSection
 
         config = PodmanConfig.of(settings)
         # The file tools are those of [plugins.vfs].

@@ -31,8 +31,7 @@ from toolstile_plugins.sandbox.backend import (
     remedy_of,
     start_process,
 )
-from toolstile_plugins.sandbox.limits import Cgroup, limit_process
-from toolstile_plugins.sandbox.scratch import NOTE, Scratch, is_in_memory
+from toolstile_plugins.sandbox.scratch import NOTE, Cgroup, Scratch, is_in_memory, limit_process
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:

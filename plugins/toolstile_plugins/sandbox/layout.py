@@ -1,19 +1,26 @@
-"""The layout of a call's workspace as a directory: layers to mount, or a copy of all of it."""
+"""The workspace of a command: laid out as a directory, and the changes found in it."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from toolstile_hookspecs import FileStat, Filesystem
 from toolstile_hookspecs.services.workspace import SupportsLayers, WorkspaceLayers
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.sandbox.scratch import Scratch
 from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.backends.disk.descriptors import READ_DIRECTORY, change_mode
+from toolstile_plugins.vfs.tools.checks import reason_of
+
+# --- The layout
+
 
 Steps = Callable[[str], None]
 
@@ -202,3 +209,271 @@ def _give(target: str, found: FileStat, usual: int) -> None:
     if found.modified is not None:
         moment = found.modified.timestamp()
         os.utime(target, (moment, moment))
+
+
+# --- The harvest
+
+
+Kind = Literal["file", "directory", "link", "gone", "other"]
+Known = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A path that a command may have changed.
+
+    Args:
+        path: The path in the workspace.
+        kind: What is there now; `gone` for nothing.
+        mode: Its permission bits.
+        modified: When it last changed, in nanoseconds since 1970.
+        target: The text of a link.
+        replaces: Whether a directory is a new one, with nothing of a former one in it.
+        special: The name of another kind.
+        size: In bytes, the greater of a file's length and the blocks that it takes.
+    """
+
+    path: str
+    kind: Kind
+    mode: int = 0
+    modified: int = 0
+    target: str = ""
+    replaces: bool = False
+    special: str = ""
+    size: int = 0
+
+
+def entries_of(upper: str) -> Iterator[Entry]:
+    """Yield what the upper directory of an overlay holds, a directory before what is in it."""
+    return (entry for entry, _ in _walk(upper))
+
+
+def known_of(tree: str) -> Known:
+    """Return what tells states of all paths of a directory apart."""
+    return {entry.path: _mark(status) for entry, status in _walk(tree)}
+
+
+def entries_since(tree: str, before: Known) -> Iterator[Entry]:
+    """Yield what has changed in a directory since a look at it, what is gone first."""
+    now = {entry.path: (entry, _mark(status)) for entry, status in _walk(tree)}
+    gone: set[str] = set()
+    for path in sorted(before):
+        if path not in now and gone.isdisjoint(paths.ancestors(path)):
+            gone.add(path)
+            yield Entry(path, "gone")
+    for path, (entry, mark) in now.items():
+        if before.get(path) != mark:
+            # A mark of overlays says nothing in a copy; what is gone was told above.
+            yield replace(entry, replaces=False)
+
+
+def _mark(status: os.stat_result) -> tuple[int, ...]:
+    if stat.S_ISDIR(status.st_mode):
+        return (status.st_mode,)
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return (status.st_mode, status.st_ino, status.st_size, *times)
+
+
+def _walk(root: str) -> Iterator[tuple[Entry, os.stat_result]]:
+    handle = os.open(root, READ_DIRECTORY)
+    try:
+        yield from _walk_in(handle, "")
+    finally:
+        os.close(handle)
+
+
+def _walk_in(directory: int, path: str) -> Iterator[tuple[Entry, os.stat_result]]:
+    for name in sorted(os.listdir(directory)):
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        child = paths.join(path, name)
+        if not stat.S_ISDIR(status.st_mode):
+            yield _entry(directory, name, child, status), status
+            continue
+        handle = _open(directory, name)
+        try:
+            mode, modified = stat.S_IMODE(status.st_mode), status.st_mtime_ns
+            yield Entry(child, "directory", mode, modified, replaces=_is_opaque(handle)), status
+            # Deeper ones can be no paths here, and the entry above says so.
+            if paths.depth(child) <= paths.MAX_DEPTH:
+                yield from _walk_in(handle, child)
+        finally:
+            os.close(handle)
+
+
+def _entry(directory: int, name: str, path: str, status: os.stat_result) -> Entry:
+    mode, modified = stat.S_IMODE(status.st_mode), status.st_mtime_ns
+    if stat.S_ISREG(status.st_mode):
+        return Entry(path, "file", mode, modified, size=size_on_disk(status))
+    if stat.S_ISLNK(status.st_mode):
+        return Entry(path, "link", mode, modified, os.readlink(name, dir_fd=directory))
+    if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
+        return Entry(path, "gone")
+    special = "a FIFO" if stat.S_ISFIFO(status.st_mode) else "a device"
+    return Entry(path, "other", special="a socket" if stat.S_ISSOCK(status.st_mode) else special)
+
+
+def size_on_disk(status: os.stat_result) -> int:
+    """Return the greater of a file's length and the blocks that it takes, in bytes.
+
+    A sparse file is long and takes few blocks; its length counts because a copy fills the gaps.
+    """
+    return max(status.st_size, status.st_blocks * 512)
+
+
+def _open(directory: int, name: str) -> int:
+    try:
+        return os.open(name, READ_DIRECTORY, dir_fd=directory)
+    except PermissionError:
+        # A command may take its owner's rights to a directory.
+        change_mode(directory, name, stat.S_IRWXU)
+        return os.open(name, READ_DIRECTORY, dir_fd=directory)
+
+
+def _is_opaque(directory: int) -> bool:
+    with suppress(OSError):
+        return os.getxattr(directory, OPAQUE) == b"y"
+    return False
+
+
+SHOWN: Final = 50
+_NAMED: Final = 5
+_PERMISSIONS: Final = 0o777
+_USUAL: Final = {"file": 0o644, "directory": 0o755}
+
+
+class HarvestError(Exception):
+    """Something that a command has left cannot be kept; the text names all of it."""
+
+
+class Harvest:
+    """Takes over what a command has left.
+
+    Args:
+        files: The workspace of the call.
+        layout: The workspace as it was laid out.
+
+    Attributes:
+        changed: The first paths that were changed, each after `A`, `M` or `D`.
+        count: How many there are.
+        left_out: What is not kept, as it is nothing but for processes that run, by path.
+        closed: What the command could not see, as this user cannot read it.
+    """
+
+    def __init__(self, files: Filesystem, layout: Layout) -> None:
+        self._files = files
+        self._layout = layout
+        self._refused: dict[str, str] = {}
+        self.changed: list[str] = []
+        self.count = 0
+        self.left_out: dict[str, str] = {}
+        self.closed = layout.closed
+
+    def take(self, entries: Iterable[Entry]) -> None:
+        """Make what the entries say changes of the call.
+
+        Raises:
+            HarvestError: When something cannot be kept; the call has to fail.
+            ConflictError: When somebody else has changed it meanwhile.
+        """
+        for entry in entries:
+            try:
+                self._take(entry)
+            except (OSError, ValueError) as error:
+                self._refused[ascii(entry.path)] = reason_of(error)
+        if self._refused:
+            named = list(self._refused.items())[:_NAMED]
+            more = len(self._refused) - len(named)
+            told = "\n".join(f"- {path}: {reason}" for path, reason in named)
+            raise HarvestError(
+                f"{counted(len(self._refused), 'change')} of the command cannot be kept, so "
+                f"nothing of it was:\n{told}"
+                + (f"\n- and {more} more" if more else "")
+                + "\nLeave these paths as they are, or choose other names; then retry."
+            )
+
+    def _take(self, entry: Entry) -> None:
+        path = entry.path
+        if entry.kind == "other":
+            self.left_out[path] = entry.special
+            if not self._is_there(path):
+                return
+            # It took the place of something.
+            entry = replace(entry, kind="gone")
+        self._check(entry)
+        there = self._files.stat(path) if self._files.exists(path) else None
+        if entry.kind == "directory":
+            if there is not None and (entry.replaces or there.kind != "directory"):
+                self._remove(path)
+                there = None
+            self._keep_directory(entry, None if there is None else there.mode, new=there is None)
+            return
+        if there is not None and (entry.kind != "file" or there.kind == "directory"):
+            self._remove(path)
+        elif entry.kind == "gone":
+            return
+        self._note("D" if entry.kind == "gone" else "M" if there is not None else "A", path)
+        if entry.kind == "link":
+            self._files.link(path, entry.target)
+        elif entry.kind == "file":
+            self._keep_file(entry)
+
+    def _remove(self, path: str) -> None:
+        try:
+            self._files.delete(path, recursive=True)
+        except PermissionError as error:
+            remedy = "Let one command change modes alone, and the next remove what they closed."
+            raise PermissionError(f"{error} {remedy}") from error
+
+    def _is_there(self, path: str) -> bool:
+        with suppress(OSError, ValueError):
+            return self._files.exists(path)
+        return False
+
+    def _keep_file(self, entry: Entry) -> None:
+        source = f"{self._layout.upper}/{entry.path}"
+        if not entry.mode & stat.S_IRUSR:
+            # The mode is kept, yet what is read has to be readable.
+            os.chmod(source, entry.mode | stat.S_IRUSR)  # noqa: PTH101 - of a text
+        if isinstance(self._files, SupportsLayers):
+            self._files.take(
+                entry.path,
+                source,
+                mode=entry.mode & _PERMISSIONS,
+                modified=entry.modified,
+                keeper=self._layout.scratch,
+            )
+            return
+        with open(source, "rb") as left:  # noqa: PTH123 - of a text
+            self._files.write_bytes(entry.path, left.read())
+        self._files.chmod(entry.path, entry.mode & _PERMISSIONS)
+
+    def _keep_directory(self, entry: Entry, before: int | None, *, new: bool) -> None:
+        mode = entry.mode & _PERMISSIONS
+        if new:
+            self._files.mkdir(entry.path)
+            self._note("A", f"{entry.path}/")
+        # Of a directory that is replaced, the workspace keeps the mode unless it is told one.
+        former = _USUAL["directory"] if before is None else before & _PERMISSIONS
+        if entry.replaces or mode != former:
+            self._files.chmod(entry.path, mode)
+            if not new:
+                self._note("M", f"{entry.path}/")
+
+    def _check(self, entry: Entry) -> None:
+        """Raise where a path cannot be one, or holds something that the command did not see."""
+        path = paths.canonical(entry.path)
+        if path != entry.path:
+            raise ValueError("it is no path of the workspace")
+        for hidden in self._layout.hidden:
+            if paths.is_within(path, hidden):
+                if entry.kind != "gone":
+                    raise PermissionError("commands cannot see what is there, so it stays as it is")
+            elif (entry.kind == "gone" or entry.replaces) and paths.is_within(hidden, path):
+                raise PermissionError(
+                    f"it holds {hidden}, which commands cannot see, so it stays as it is"
+                )
+
+    def _note(self, letter: str, path: str) -> None:
+        self.count += 1
+        if len(self.changed) < SHOWN:
+            self.changed.append(f"{letter} {path}")

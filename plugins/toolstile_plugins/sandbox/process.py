@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from toolstile_plugins.sandbox.backend import (
+    TIMED_OUT,
     Backend,
     Command,
     Ended,
@@ -23,8 +24,7 @@ from toolstile_plugins.sandbox.backend import (
     Running,
     SandboxUnavailable,
 )
-from toolstile_plugins.sandbox.harvest import size_on_disk
-from toolstile_plugins.sandbox.result import TIMED_OUT
+from toolstile_plugins.sandbox.layout import size_on_disk
 from toolstile_plugins.vfs.tools.models import size_of
 
 if TYPE_CHECKING:

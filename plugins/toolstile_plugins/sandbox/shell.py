@@ -16,25 +16,34 @@ from toolstile_hookspecs.services.workspace import (
     WorkspaceLayers,
 )
 from toolstile_hookspecs.support.text import counted
-from toolstile_plugins.sandbox.backend import Backend, Command, Ended, SandboxUnavailable
-from toolstile_plugins.sandbox.harvest import (
+from toolstile_plugins.sandbox.backend import (
+    Backend,
+    Command,
+    CommandResult,
+    Ended,
+    SandboxUnavailable,
+    ShellParams,
+    WholeOutput,
+)
+from toolstile_plugins.sandbox.layout import (
     Entry,
     Harvest,
     HarvestError,
+    Layout,
     entries_of,
     entries_since,
     known_of,
+    lay_out_copy,
+    lay_out_layers,
 )
-from toolstile_plugins.sandbox.layout import Layout, lay_out_copy, lay_out_layers
 from toolstile_plugins.sandbox.process import CommandRun
-from toolstile_plugins.sandbox.result import CommandResult, ShellParams, WholeOutput
 from toolstile_plugins.sandbox.scratch import Scratch, base_of
 from toolstile_plugins.sandbox.settings import SandboxSettings
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.git_repositories import outside_repository
+from toolstile_plugins.vfs.backends.base import shown
+from toolstile_plugins.vfs.protected_paths import outside_repository
 from toolstile_plugins.vfs.tools.checks import reason_of
 from toolstile_plugins.vfs.tools.models import size_of
-from toolstile_plugins.vfs.write_set import shown
 
 RUNS: Final[dict[int, CommandRun]] = {}
 """The commands on their way, and those that were given up, until their calls are rolled back."""

@@ -21,8 +21,7 @@ from toolstile_hookspecs.execution.change_set import MOST_BYTES
 from toolstile_hookspecs.services.workspace import FileChange, FileChanges
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Change
-from toolstile_plugins.vfs.glob import Pattern
+from toolstile_plugins.vfs.backends.base import Change, conflict
 from toolstile_plugins.vfs.nodes import (
     PERMISSIONS,
     Content,
@@ -33,8 +32,9 @@ from toolstile_plugins.vfs.nodes import (
     file_node,
     link_node,
 )
+from toolstile_plugins.vfs.paths import Pattern
 from toolstile_plugins.vfs.text_files import encoding_of, lines_of, looks_binary, text_of
-from toolstile_plugins.vfs.write_set import Layer, conflict
+from toolstile_plugins.vfs.write_set import Layer
 
 #: Comparing takes longer than the product of the lengths in the worst case.
 _MAX_BYTES: Final = 512 * 1024

@@ -287,6 +287,16 @@ class WriteStream(io.RawIOBase):
         return Spooled(cast("BinaryIO", self._buffer), self._size)
 
 
+def kept(content: Content) -> Content:
+    """Return a content that stays readable, read now if necessary; raises `OSError`."""
+    if isinstance(content, (InMemory, Spooled)):
+        return content
+    read: list[Content] = []
+    with content.open() as source, WriteStream(read.append) as stream:
+        copy_stream(source, stream)
+    return read[0]
+
+
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 

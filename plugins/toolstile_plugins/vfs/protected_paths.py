@@ -1,5 +1,6 @@
 """The policy that asks a person before a call changes files that other programs run or obey."""
 
+# ruff: noqa: PTH111, PTH112, PTH113, PTH118, PTH120 - texts: many names are looked up
 # ruff: noqa: PTH114, PTH118 - texts: many names are looked up in each folder
 
 from __future__ import annotations
@@ -8,23 +9,317 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import PolicyDecision, Tool, ToolContext
 from toolstile_hookspecs.services.workspace import FileChange, FileChanges
-from toolstile_plugins.vfs import paths, protected_globs as globs
-from toolstile_plugins.vfs.git_repositories import (
-    Repositories,
-    is_harmless,
-    named_by_git,
-    obeyed_by_git,
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.paths import Pattern, alternatives
+
+# --- The list
+
+
+_OF_GIT: Final = (
+    "{hooks/**,branches/**,remotes/**,config,config.worktree,commondir,gitdir,info/attributes,"
+    "info/grafts,objects/info/alternates,sequencer/todo,sequencer/opts,rebase-*/git-rebase-todo,"
+    "rebase-*/author-script,rebase-*/strategy*}"
 )
-from toolstile_plugins.vfs.glob import Pattern
+"""The files that git obeys in a repository, such as the commands of a rebase that stopped."""
+
+PROTECTED: Final[Mapping[str, str]] = {
+    "git": f"""
+        **/.git **/.git/{_OF_GIT} **/.gitconfig **/.config/git/**
+        **/.git/{{modules,worktrees}}/**/{_OF_GIT}""",
+    "git hooks": """
+        **/.husky/** **/{.pre-commit-config.yaml,.overcommit.yml}
+        **/{,.}lefthook{,-local}.{yml,yaml,toml,json}""",
+    "Mercurial and Jujutsu": "**/.hg/hgrc **/.jj/repo/config.toml",
+    "a shell": """
+        **/.envrc **/{,.}mise{,.*}.toml **/{.mise,.config/mise,.config/fish}/** **/.tool-versions
+        **/.{profile,login,logout,inputrc} **/.bash{rc,_profile,_login,_logout,_aliases}
+        **/.z{shrc,shenv,profile,login,logout} **/.{ksh,mksh,csh,tcsh}rc **/*profile.ps1""",
+    "package managers": """
+        **/.{npmrc,yarnrc,yarnrc.yml,pnpmfile.cjs,pnp.cjs} **/.yarn/{plugins,releases}/**
+        **/pip.{conf,ini} **/bunfig.toml""",
+    "interpreters": "**/.{Rprofile,Renviron,irbrc,pryrc}",
+    "editors and debuggers": """
+        **/.{vscode,idea,zed,devcontainer,vim,emacs.d,config/nvim}/** **/*.code-workspace
+        **/.devcontainer.json **/{.,_}{,g}vimrc **/{.,_}exrc **/.nvim{.lua,rc}
+        **/.dir-locals{,-2}.el **/.gdb{init,earlyinit} **/.lldbinit{,-*}""",
+    "agents": """
+        **/.mcp.json **/.{claude,cursor,codex,gemini,windsurf}/** **/.{cursor,windsurf,cline}rules
+        **/.{amazonq,clinerules,continue,junie,kilocode,kiro,opencode,roo}/** **/opencode.json{,c}
+        **/{AGENTS,AGENTS.override,CLAUDE,CLAUDE.local,GEMINI}.md
+        **/.github/{instructions/**,copilot-instructions.md} **/.aider.conf.yml""",
+    "toolstile": "**/toolstile.toml",
+    "CI": """
+        **/.{github,gitea,forgejo}/{workflows,actions}/** **/Jenkinsfile
+        **/.{circleci,buildkite,woodpecker}/** **/{,.}{appveyor,azure-pipelines}.yml
+        **/{.gitlab-ci,.travis,.drone,.woodpecker,.cirrus,bitbucket-pipelines}.yml""",
+}
+"""The globs, by the programs that run or obey the files."""
+
+BY_CONTENT: Final = (
+    "**/.gitattributes that names a filter, [tool.toolstile] of **/pyproject.toml, the "
+    "plugin_files of toolstile.toml, the folder of core.hooksPath, files and programs that git's "
+    "configuration names, the same files in bare and nested repositories, programs and start-up "
+    "files of a .venv, venv or node_modules that was there before the session"
+)
+"""The paths for which a look at contents decides, in words."""
+
+
+@cache
+def protected_by() -> re.Pattern[str]:
+    """Return the expression of the list, of which the number of the last group tells the program.
+
+    Some file systems take `.GIT` for `.git`, so the case of letters does not matter.
+    """
+    groups = ("|".join(map(_expression, _expanded(globs))) for globs in PROTECTED.values())
+    choice = "|".join(f"({group})" for group in groups)
+    return re.compile(f"(?:^|/)(?:{choice})$", re.IGNORECASE | re.DOTALL)
+
+
+@cache
+def files_obeyed_by_git(*, is_link: bool) -> re.Pattern[str]:
+    """Return the expression of the files on the list within a repository, whatever its name.
+
+    A link may also stand for the directory of such files.
+    """
+    files = list(alternatives(_OF_GIT))
+    above = [file.rsplit("/", 1)[0] for file in files if "/" in file] if is_link else []
+    return re.compile("|".join(map(_expression, files + above)), re.IGNORECASE | re.DOTALL)
+
+
+@cache
+def folders() -> frozenset[str]:
+    """Return the ends of the paths of directories that hold protected files."""
+    split = [glob.split("/") for glob in _expanded(" ".join(PROTECTED.values()))]
+    found = {"/".join(names[:end]) for names in split for end in range(1, len(names))}
+    return frozenset(each for each in found if "*" not in each)
+
+
+@cache
+def literal_paths() -> frozenset[str]:
+    """Return the ends of paths on the list, and of their directories, that hold no wildcard."""
+    globs = {glob for glob in _expanded(" ".join(PROTECTED.values())) if "*" not in glob}
+    return folders() | globs - {".git"}
+
+
+def _expanded(globs: str) -> Iterator[str]:
+    for glob in globs.split():
+        yield from (each.removeprefix("**/") for each in alternatives(glob))
+
+
+def _expression(glob: str) -> str:
+    written = re.escape(glob).replace(r"/\*\*/", "/(?:.*/)?")
+    return written.replace(r"/\*\*", "/.*").replace(r"\*", "[^/]*")
+
+
+# --- Git repositories
+
+
+Entry = tuple[str, str, str, str]
+"""Section, subsection, key and value of a configuration."""
+
+_SECTION: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?: "([^"\\\n]*)")?\]')
+_ENTRY: Final = re.compile(r"[\t ]*([A-Za-z][A-Za-z0-9-]*)[\t ]*(?:=[\t ]*([^\\\n]*))?")
+_PLAIN: Final = re.compile(r"[\w./@+-]+", re.ASCII)
+_LINE: Final = re.compile(
+    r'^[\t ]*(?:\[[\w.-]+(?:[\t ]+"(?:\\.|[^"\\\n])*")?\])?[\t ]*([\w-]+)[\t ]*=(.*)', re.MULTILINE
+)
+_PIECE: Final = re.compile(r'[;#].*|"((?:\\.|[^"\\])*)"?|(\\.)|([^"\\;#]+)')
+_TREES: Final = frozenset({"hookspath", "templatedir"})
+_FILES: Final = re.compile(
+    r"path|attributesfile|fsmonitor|askpass|external|clean|smudge|process|textconv|driver|vcs|"
+    r"\w*(?:command|cmd|pager|editor|filter|program|helper|hook|proxy|pack)"
+)
+_BETWEEN: Final = re.compile(r"[\s;&|(){}<>'\"`=]+")
+_MOST_CONFIGURATIONS: Final = 64
+_MOST_FOLDERS: Final = 50_000
+
+
+# --- Repositories
+
+
+def obeyed_by_git(changes: FileChanges, path: str) -> bool:
+    """Tell whether a change makes a directory a repository, or is of a file that one obeys.
+
+    These are repositories whose directory is not called `.git`: bare ones, those of submodules and
+    linked worktrees, or any that a command has renamed.
+    """
+
+    def is_repository(directory: str, *, before: bool) -> bool:
+        def has(name: str) -> bool:
+            return changes.stat(paths.join(directory, name), before) is not None
+
+        return has("HEAD") and (has("commondir") or (has("objects") and has("refs")))
+
+    after = changes.stat(path, False)  # noqa: FBT003 - the contract's
+    obeyed = files_obeyed_by_git(is_link=after is not None and after.kind == "link")
+    directory, name = paths.split(path)
+    if name in {"HEAD", "commondir", "objects", "refs"} and (
+        is_repository(directory, before=False) and not is_repository(directory, before=True)
+    ):
+        return True
+    names = path.split("/")
+    places = [at for at in range(len(names)) if obeyed.fullmatch("/".join(names[at:]))]
+    return any(
+        is_repository("/".join(names[:at]), before=before)
+        for at in places
+        for before in (True, False)
+    )
+
+
+def named_by_git(directory: str) -> Iterator[str]:
+    """Yield the files and folders that the configuration of a repository names.
+
+    These are the hooks folder, included files, and programs such as those of a filter.
+    """
+    git, common = _directories_of(directory)
+    if not os.path.isdir(git):
+        git = common = directory
+    if not os.path.isfile(f"{git}/HEAD"):
+        return
+    home = os.path.expanduser("~")
+    ours = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    files = [f"{common}/config", f"{git}/config.worktree", "/etc/gitconfig"]
+    files += [f"{ours}/git/config", f"{home}/.gitconfig"]
+    for file in files:
+        for key, value in _settings(file):
+            is_included = key == "path"
+            beside = os.path.dirname(file) if is_included else directory
+            named = os.path.join(beside, os.path.expanduser(value))
+            if is_included and named not in files and len(files) < _MOST_CONFIGURATIONS:
+                files.append(named)
+            if key in _TREES:
+                yield named
+            elif key != "merge":
+                words = _BETWEEN.split(value.removeprefix("!"))
+                whole = [value, words[0]] if _FILES.fullmatch(key) else []
+                names = [*whole, *(each for each in words if "/" in each)]
+                paths_of = (os.path.join(beside, os.path.expanduser(each)) for each in names)
+                # A command may name a directory, whose files it does not run.
+                yield from (each for each in paths_of if not os.path.isdir(each))
+
+
+class Repositories:
+    """The working trees and bare repositories in a directory, at any depth.
+
+    The search takes one percent of the time, so a new one may be found some seconds late.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+        self._until = 0.0
+
+    def __call__(self, root: str) -> list[str]:
+        """Return their directories."""
+        if (started := monotonic()) >= self._until:
+            found: list[str] = []
+            for place, folders, names in islice(os.walk(root), _MOST_FOLDERS):
+                if ".git" in folders or ".git" in names or ("HEAD" in names and "refs" in folders):
+                    found.append(place)
+                folders[:] = [each for each in folders if each != ".git"]
+            self._found, self._until = found, monotonic() + 99 * (monotonic() - started)
+        return self._found
+
+
+def _settings(file: str) -> Iterator[tuple[str, str]]:
+    text = text_of(file)
+    # Git does not continue a comment, so that a joined line may hide the next one.
+    for each in (text, text.replace("\\\n", "")) if "\\\n" in text else (text,):
+        for key, value in _LINE.findall(each):
+            pieces = "".join("".join(piece) for piece in _PIECE.findall(value))
+            yield key.lower(), re.sub(r"\\(.)", r"\1", pieces).strip()
+
+
+def _directories_of(directory: str) -> tuple[str, str]:
+    """Return the git directory of a working tree, and the one of its whole repository."""
+    git = f"{directory}/.git"
+    if (link := text_of(git)).startswith("gitdir:"):
+        git = os.path.join(directory, link.removeprefix("gitdir:").strip())
+    return git, os.path.join(git, text_of(f"{git}/commondir").strip())
+
+
+def text_of(file: str) -> str:
+    """Return the text of a file; an empty one for anything else."""
+    with suppress(OSError):
+        # A FIFO would never end.
+        return Path(file).read_text("utf-8", "replace") if os.path.isfile(file) else ""
+    return ""
+
+
+# --- Configuration
+
+
+def is_harmless(before: bytes, after: bytes) -> bool:
+    """Tell whether a configuration changed only in the branches that follow known remotes.
+
+    Every line that could be read in another way than the one in which git writes it is a change.
+    """
+    old, new = _entries(before), _entries(after)
+    if old is None or new is None:
+        return False
+    remotes = {name for section, name, key, _ in old if (section, key) == ("remote", "url")}
+    return [each for each in old if not _follows(each)] == [
+        each for each in new if not _follows(each) or not (each in old or _is_known(each, remotes))
+    ]
+
+
+def _follows(entry: Entry) -> bool:
+    section, name, key, _ = entry
+    return section == "branch" and name != "" and key in {"remote", "merge"}
+
+
+def _is_known(entry: Entry, remotes: set[str]) -> bool:
+    *_, key, value = entry
+    if _PLAIN.fullmatch(value) is None:
+        return False
+    return value in remotes if key == "remote" else value.startswith("refs/heads/")
+
+
+def _entries(content: bytes) -> list[Entry] | None:
+    """Return the entries in order; None unless every line is as git writes it."""
+    found: list[Entry] = []
+    section = name = ""
+    for line in content.decode("latin-1").split("\n"):
+        if not line.strip("\t ") or line.lstrip("\t ").startswith(("#", ";")):
+            if line.endswith("\\"):
+                return None
+            continue
+        if (head := _SECTION.fullmatch(line)) is not None:
+            section, name = head[1].lower(), head[2] or ""
+        elif (entry := _ENTRY.fullmatch(line)) is not None and section:
+            # Without a value it is true, with an empty one false.
+            value = "\n" if entry[2] is None else entry[2].rstrip("\t ")
+            found.append((section, name, entry[1].lower(), value))
+        else:
+            return None
+    return found
+
+
+def outside_repository(root: Path) -> Path | None:
+    """Return the git directory that a workspace needs and does not contain, None if there is none.
+
+    For a linked worktree it is the directory of the whole repository, which has the commits.
+
+    Args:
+        root: The directory of the workspace.
+    """
+    with suppress(OSError, ValueError):
+        found = Path(_directories_of(str(root))[1]).resolve()
+        return None if found.is_relative_to(root.resolve()) else found
+    return None
+
+
+# --- The policy
+
 
 _MOST_SHOWN: Final = 20
 _MOST_FILES: Final = 50_000
@@ -144,11 +439,11 @@ class _Look:
         )
 
     def _listed(self, path: str, name: str, *, is_link: bool) -> str | None:
-        if (found := globs.protected_by().search(path)) is not None:
-            return [*globs.PROTECTED][(found.lastindex or 1) - 1]
+        if (found := protected_by().search(path)) is not None:
+            return [*PROTECTED][(found.lastindex or 1) - 1]
         if is_link and (
             name == ".gitattributes"
-            or any(f"/{path.lower()}".endswith(f"/{each}") for each in globs.folders())
+            or any(f"/{path.lower()}".endswith(f"/{each}") for each in folders())
         ):
             return "a link to such files"
         before, after = self._contents(path) if name in _READ else (b"", b"")
@@ -197,7 +492,7 @@ class _Look:
         root, found = self._changes.root or "", dict[tuple[int, int], str]()
         walk = (f"{place}/{name}" for place, _, names in os.walk(root) for name in names)
         for file in islice(walk, _MOST_FILES):
-            if globs.protected_by().search(path := file[len(root) + 1 :]):
+            if protected_by().search(path := file[len(root) + 1 :]):
                 with suppress(OSError):
                     status = os.lstat(file)
                     found[status.st_dev, status.st_ino] = f"the same file as {path}"
@@ -219,7 +514,7 @@ def _named(changes: FileChanges, repositories: Repositories) -> Iterator[tuple[s
     for real, directory in above.items():
         with suppress(OSError), os.scandir(real) as entries:
             there = {entry.name for entry in islice(entries, _MANY)}
-            for name in (*globs.literal_paths(), *_ENVIRONMENTS):
+            for name in (*literal_paths(), *_ENVIRONMENTS):
                 # One look at a directory takes less time than one at each name, unless it is large.
                 if (name.partition("/")[0] in there or len(there) == _MANY) and os.path.islink(
                     link := f"{real}/{name}"

@@ -15,8 +15,7 @@ from toolstile_hookspecs import (
     ToolPolicy,
 )
 from toolstile_plugins.policies import ReadBeforeWritePolicy
-from toolstile_plugins.vfs.backends.base import Store
-from toolstile_plugins.vfs.backends.memory import MemoryStore
+from toolstile_plugins.vfs.backends.base import MemoryStore, Store
 from toolstile_plugins.vfs.backends.mounts import MountedStore
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.tools import file_tools
@@ -84,7 +83,7 @@ def workspace_binding(
 def _mounted(store: Store, config: VfsConfig) -> Store:
     """Return a store with mounts in it, for the caller to close; nothing stays open on failure."""
     # Late: without mounts nobody waits for what they need.
-    from toolstile_plugins.vfs.backends.fsspec_source import Source
+    from toolstile_plugins.vfs.backends.mounts import Source
 
     with ExitStack() as opened:
         opened.callback(store.close)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from toolstile_hookspecs import Durability
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.glob import Pattern
+from toolstile_plugins.vfs.paths import Pattern
 
 T = TypeVar("T")
 

@@ -20,23 +20,19 @@ from toolstile_plugins.vfs.backends.base import (
     Changes,
     HeldWorkspace,
     Lock,
+    MemoryStore,
     Store,
     Transaction,
     WatchMark,
+    check_emptied,
+    check_seen,
     wait,
     wait_async,
 )
-from toolstile_plugins.vfs.backends.memory import MemoryStore
 from toolstile_plugins.vfs.diff import diff, file_changes, redo, told
 from toolstile_plugins.vfs.nodes import Node, WriteStream
 from toolstile_plugins.vfs.overlay import Overlay
-from toolstile_plugins.vfs.write_set import (
-    Checkpoint,
-    Checkpoints,
-    Layer,
-    check_emptied,
-    check_seen,
-)
+from toolstile_plugins.vfs.write_set import Checkpoint, Checkpoints, Layer
 
 if TYPE_CHECKING:
     from toolstile_plugins.vfs.protected_paths import ProtectedPaths

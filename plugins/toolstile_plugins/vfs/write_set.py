@@ -9,68 +9,26 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
-from toolstile_hookspecs import CallClosed, ConflictError
+from toolstile_hookspecs import CallClosed
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Base, Change, Changes, Transaction, WatchMark
+from toolstile_plugins.vfs.backends.base import (
+    Base,
+    Change,
+    Changes,
+    Transaction,
+    WatchMark,
+    conflict,
+)
 from toolstile_plugins.vfs.nodes import (
     Attachments,
-    Content,
-    InMemory,
     Kind,
     Node,
-    Spooled,
-    WriteStream,
-    copy_stream,
     directory_node,
+    kept,
     version_of,
 )
-from toolstile_plugins.vfs.paths import join
-
-_SHOWN: Final = 5
 
 _ROOT: Final = directory_node()
-
-
-def check_seen(base: Base, changes: Changes) -> None:
-    """Raise `ConflictError` unless everything that a call has looked at is as it was.
-
-    What a watched one has read is not known, so any commit may have changed it.
-    """
-    if changes.watches and any(watch.marked for watch in changes.watches):
-        raise ConflictError(
-            "Other calls changed the workspace while a program of this call read it, so nothing "
-            "was overwritten. Read again, then retry."
-        )
-    moved = [path for path, version in changes.seen.items() if not base.unchanged(path, version)]
-    if moved:
-        raise conflict(moved)
-
-
-def check_emptied(base: Base, changes: Changes) -> None:
-    """Raise `ConflictError` when a directory to be removed holds something new."""
-    changed = {change.path for change in changes.made}
-    for change in changes.made:
-        if change.kind == "directory" and not change.keeps:
-            names = (join(change.path, name) for name in base.names(change.path))
-            left = [path for path in names if path not in changed]
-            left += [join(change.path, ascii(name)) for name in base.hidden(change.path)]
-            if left:
-                raise conflict(left)
-
-
-def shown(paths: Iterable[str]) -> str:
-    """Return the names of paths, of many the first."""
-    names = sorted(path or "the root" for path in paths)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
-def conflict(paths: Iterable[str]) -> ConflictError:
-    """Return the error that names what has changed."""
-    return ConflictError(
-        f"{shown(paths)} changed in the workspace after this call read it, so nothing was "
-        "overwritten. Read again, then retry."
-    )
 
 
 class Layer(Base):
@@ -324,16 +282,6 @@ class Layer(Base):
 
     def _shows_nothing_below(self, path: str) -> bool:
         return bool(self._made) and (self._covers(path) or self._is_covered(path))
-
-
-def kept(content: Content) -> Content:
-    """Return a content that stays readable, read now if necessary; raises `OSError`."""
-    if isinstance(content, (InMemory, Spooled)):
-        return content
-    read: list[Content] = []
-    with content.open() as source, WriteStream(read.append) as stream:
-        copy_stream(source, stream)
-    return read[0]
 
 
 class Checkpoint:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Section, hookimpl
-from toolstile_plugins.workspace_digest.model import (
+from toolstile_plugins.workspace_digest.section import WorkspaceDigestSection
+from toolstile_plugins.workspace_digest.settings import DigestConfig
+from toolstile_plugins.workspace_digest.survey import (
     DirectoryDigest,
     WorkspaceDigest,
     clear_workspace_digest,
     latest_workspace_digest,
     set_workspace_digest,
 )
-from toolstile_plugins.workspace_digest.section import WorkspaceDigestSection
-from toolstile_plugins.workspace_digest.settings import DigestConfig
 
 __all__ = [
     "DigestConfig",

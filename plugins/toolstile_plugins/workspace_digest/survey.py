@@ -1,22 +1,136 @@
-"""A look at a workspace: the files that are not ignored, bounded, and their states."""
+"""Digests: looks at a workspace, the text that they give, and digests that sessions keep."""
 
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Iterable, Iterator
+import json
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from toolstile_hookspecs import FileStat, Filesystem
+from toolstile_hookspecs import DefinitionError, FileStat, Filesystem, SessionProtocol
+from toolstile_hookspecs.support.text import counted
+from toolstile_plugins.vfs.nodes import shown_target
 from toolstile_plugins.vfs.paths import ancestors, join, split
-from toolstile_plugins.workspace_digest.model import Source
+from toolstile_plugins.vfs.tools.models import size_of
 from toolstile_plugins.workspace_digest.settings import DigestConfig
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+
+# --- Digests that sessions keep
+
+
+KEY = "workspace-digest"
+"""The key of a digest's section, unless another is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The state of something that a digest was made from.
+
+    Args:
+        path: The path; the empty one is the root.
+        state: A hash of the names in a directory, the size of a file that is listed, or the hash
+            of one that was read.
+    """
+
+    path: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceDigest:
+    """The digest of a section; one slice of the session holds one for each key.
+
+    Args:
+        section_key: The key of the section.
+        body: The text, whose first line is its summary.
+        made_at: When it was made.
+        of: The hash of its sources; empty for a text that was made elsewhere.
+        sources: Everything that it was made from.
+    """
+
+    section_key: str
+    body: str
+    made_at: datetime
+    of: str = ""
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryDigest:
+    """A directory as it was shown last; one slice of the session holds one for each path.
+
+    Args:
+        path: The directory.
+        sources: Everything that was shown of it.
+    """
+
+    path: str
+    sources: tuple[Source, ...]
+
+
+def register_reducers(session: SessionProtocol) -> None:
+    """Let digests that are dispatched replace those of the same key."""
+    session[WorkspaceDigest].register(WorkspaceDigest, _put_digest)
+    session[DirectoryDigest].register(DirectoryDigest, _put_directory)
+
+
+def _put_digest(digests: Sequence[Any], event: WorkspaceDigest) -> Sequence[Any]:
+    return [*(digest for digest in digests if digest.section_key != event.section_key), event]
+
+
+def _put_directory(shown: Sequence[Any], event: DirectoryDigest) -> Sequence[Any]:
+    return [*(before for before in shown if before.path != event.path), event]
+
+
+def set_workspace_digest(session: SessionProtocol, digest: WorkspaceDigest) -> WorkspaceDigest:
+    """Make a digest that of its section in a session, and return it as it is kept.
+
+    Spaces around its key and its text are dropped, and so are those at the ends of lines.
+
+    Raises:
+        DefinitionError: When its key or its text is empty.
+    """
+    key = _key(digest.section_key)
+    body = "\n".join(line.rstrip() for line in digest.body.strip().splitlines())
+    if not body:
+        raise DefinitionError(f"The digest of {key!r} is empty; clear it, or give it a text.")
+    kept = WorkspaceDigest(key, body, digest.made_at, digest.of, digest.sources)
+    session[WorkspaceDigest].replace(*_put_digest(session[WorkspaceDigest].all(), kept))
+    return kept
+
+
+def latest_workspace_digest(
+    session: SessionProtocol, section_key: str = KEY
+) -> WorkspaceDigest | None:
+    """Return the digest of a section in a session, or None."""
+    key = _key(section_key)
+    found = session[WorkspaceDigest].where(lambda digest: digest.section_key == key)
+    return found[-1] if found else None
+
+
+def clear_workspace_digest(session: SessionProtocol, section_key: str = KEY) -> None:
+    """Remove the digest of a section from a session."""
+    key = _key(section_key)
+    session[WorkspaceDigest].clear(lambda digest: digest.section_key == key)
+
+
+def _key(section_key: str) -> str:
+    if key := section_key.strip():
+        return key
+    raise DefinitionError("A digest belongs to a section; give the section's key.")
+
+
+# --- Looks at a workspace
+
 
 _IGNORE_FILE: Final = ".gitignore"
 _MOST_NAMES: Final = 100
@@ -101,7 +215,7 @@ class Survey:
 
         Of ignore files, those of the directories count.
         """
-        states = {entry.path: _listed(entry) for entry in shown}
+        states = {entry.path: _state_of(entry) for entry in shown}
         within = {*directories}
         states |= {path: names for path in within if (names := self._names(path)) is not None}
         read = {
@@ -127,7 +241,7 @@ class Survey:
         if is_read:
             return None if self.text(path) is None else self._read[path]
         try:
-            return _listed(self._files.stat(path))
+            return _state_of(self._files.stat(path))
         except (OSError, ValueError):
             return None
 
@@ -178,10 +292,260 @@ def _spec_of(lines: Iterable[str]) -> GitIgnoreSpec:
     return GitIgnoreSpec.from_lines(usable)
 
 
-def _listed(entry: FileStat) -> str:
+def _state_of(entry: FileStat) -> str:
     leads = "" if entry.target is None else ascii(entry.target)
     return f"{entry.kind}:{entry.size}{leads}"
 
 
 def _hash_of_names(paths: Iterable[str]) -> str:
     return "names:" + hashlib.sha256("\0".join(sorted(paths)).encode()).hexdigest()
+
+
+# --- Manifests: files that say how a project is built, tested and started
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts that a manifest states.
+
+    Args:
+        about: The name of the project, and what it is.
+        commands: Commands that build, test or check it.
+        entry_points: The programs that it offers.
+    """
+
+    about: str = ""
+    commands: tuple[str, ...] = ()
+    entry_points: tuple[str, ...] = ()
+
+
+_TARGET: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)\s*:(?![=:])", re.MULTILINE)
+_ENVIRONMENT: Final = re.compile(r"^\[testenv:([\w.-]+)\]", re.MULTILINE)
+_RUN: Final = re.compile(r"^\s*(?:- )?run:[ \t]+([^|>\s].*)$", re.MULTILINE)
+
+
+def _pyproject(text: str) -> Facts:
+    import tomllib  # late, as most hosts read no manifest
+
+    table = tomllib.loads(text)
+    project, tools = _table(table, "project"), _table(table, "tool")
+    commands = ["python -m build"] if "build-system" in table else []
+    commands += [name for name in ("pytest", "tox") if name in tools]
+    scripts = {**_table(project, "scripts"), **_table(_table(tools, "poetry"), "scripts")}
+    points = tuple(f"{name} = {target}" for name, target in scripts.items())
+    return Facts(_title(project), tuple(commands), points)
+
+
+def _package_json(text: str) -> Facts:
+    package: dict[str, Any] = json.loads(text)
+    points = tuple(f"{name} = {target}" for name, target in _table(package, "bin").items())
+    commands = tuple(f"npm run {script}" for script in _table(package, "scripts"))
+    return Facts(_title(package), commands, points)
+
+
+def _makefile(text: str) -> Facts:
+    return Facts(commands=tuple(f"make {name}" for name in dict.fromkeys(_TARGET.findall(text))))
+
+
+def _tox(text: str) -> Facts:
+    return Facts(commands=("tox", *(f"tox -e {name}" for name in _ENVIRONMENT.findall(text))))
+
+
+def _workflow(text: str) -> Facts:
+    return Facts(commands=tuple(dict.fromkeys(run.strip() for run in _RUN.findall(text))))
+
+
+READERS: Final[Mapping[str, Callable[[str], Facts]]] = {
+    "pyproject.toml": _pyproject,
+    "package.json": _package_json,
+    "Makefile": _makefile,
+    "tox.ini": _tox,
+}
+"""The reader of each manifest, by its name."""
+
+WORKFLOWS: Final = ".github/workflows"
+"""The directory whose files say what CI runs."""
+
+
+def facts_of(name: str, text: str) -> Facts:
+    """Return the facts that a manifest of a name states; none where it is malformed."""
+    try:
+        return READERS.get(name, _workflow)(text)
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return Facts()
+
+
+def _table(within: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found: Any = within.get(key)
+    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _title(table: Mapping[str, Any]) -> str:
+    name, told = table.get("name"), table.get("description")
+    return ": ".join(text for text in (name, told) if isinstance(text, str) and text)
+
+
+# --- The text
+
+
+_LINE = 160
+_README_LINES = 12
+_FEW = 8
+_CUT = "(The digest is cut here; digest_directory shows the rest.)"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A digest that was made: its text, and all that it was made from."""
+
+    body: str
+    sources: tuple[Source, ...]
+
+    @property
+    def of(self) -> str:
+        """The hash of the sources."""
+        lines = (f"{source.path}\0{source.state}\n" for source in self.sources)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+@dataclass
+class _Tree:
+    top: str
+    found: dict[str, list[FileStat]]
+    shown: dict[str, list[FileStat]] = field(default_factory=dict[str, list[FileStat]])
+    beneath: Counter[str] = field(default_factory=Counter[str])
+
+    def choose(self, config: DigestConfig, depth: int) -> None:
+        """Choose the entries to show, the nearest first, and count the files beneath each."""
+        room = config.max_entries
+        for directory, entries in self.found.items():
+            level = directory.removeprefix(self.top).strip("/").count("/") + (directory != self.top)
+            if room and level < depth:
+                most = room if directory == self.top else config.max_entries // 10 or 1
+                some = entries[: min(room, most)]
+                self.shown[directory] = some
+                room -= len(some)
+        for directory in reversed(self.found):
+            files = sum(entry.kind == "file" for entry in self.found[directory])
+            self.beneath[directory] += files
+            if directory != self.top:
+                self.beneath[split(directory)[0]] += self.beneath[directory]
+
+    def lines(self, directory: str, indent: str = "") -> Iterator[str]:
+        """Yield a line for each entry that is shown, those within it beneath."""
+        for entry in self.shown.get(directory, ()):
+            name = one_line(split(entry.path)[1])
+            if entry.kind == "directory":
+                files = counted(self.beneath[entry.path], "file", "files")
+                readonly = ", read-only" if entry.readonly else ""
+                yield f"{indent}{name}/ ({files}{readonly})"
+                yield from self.lines(entry.path, f"{indent}  ")
+            else:
+                if entry.target is not None:
+                    name += f" -> {one_line(shown_target(entry.target))}"
+                yield f"{indent}{name}"
+        shown = len(self.shown.get(directory, ()))
+        if shown and (more := len(self.found[directory]) - shown):
+            yield f"{indent}... and {more:,} more"
+
+
+def make_digest(survey: Survey, config: DigestConfig, top: str = "", depth: int = 0) -> Made:
+    """Return the digest of a directory.
+
+    Args:
+        survey: A look at the workspace.
+        config: The bounds.
+        top: The directory.
+        depth: Directories of this many levels are shown; 0 for those of the bounds.
+    """
+    tree = _Tree(top, dict(survey.walk(top)))
+    tree.choose(config, depth or config.depth)
+    manifests = dict(_manifests(survey, tree))
+    files = [entry for entries in tree.found.values() for entry in entries if entry.kind == "file"]
+    is_cut = sum(map(len, tree.found.values())) >= config.max_files
+    told = counted(len(files), "file", "files") + (" or more" if is_cut else "")
+    about = next((facts.about for facts in manifests.values() if facts.about), "")
+    where = f"{tree.top}: " if tree.top else ""
+    size = size_of(sum(entry.size for entry in files))
+    lines = [(f"{where}{told}, {size}{'. ' * bool(about)}{one_line(about)}")]
+    lines += _about(manifests)
+    lines += _readme(survey, tree)
+    lines += _kinds(tree)
+    lines += ["", "Files:", *tree.lines(top)] if tree.found[top] else []
+    shown = [entry for entries in tree.shown.values() for entry in entries]
+    return Made(_within(lines, config.max_chars), survey.sources(shown, tree.shown))
+
+
+def _manifests(survey: Survey, tree: _Tree) -> Iterator[tuple[str, Facts]]:
+    names = [join(tree.top, name) for name in READERS]
+    names += [entry.path for entry in tree.found.get(join(tree.top, WORKFLOWS), ())][:_FEW]
+    present = {entry.path for entries in tree.found.values() for entry in entries}
+    for path in names:
+        if path in present and (text := survey.text(path)) is not None:
+            yield path, facts_of(split(path)[1], text)
+
+
+def _about(manifests: dict[str, Facts]) -> Iterator[str]:
+    if manifests:
+        yield "Build and test, as these files say:"
+    for path, facts in manifests.items():
+        told = few(facts.commands)
+        yield f"- {one_line(path)}{': ' * bool(told)}{told}"
+    points = [point for facts in manifests.values() for point in facts.entry_points]
+    if points:
+        yield f"Entry points: {few(points)}"
+
+
+def _readme(survey: Survey, tree: _Tree) -> Iterator[str]:
+    for entry in tree.found[tree.top]:
+        if entry.kind == "file" and split(entry.path)[1].casefold().startswith("readme"):
+            text = survey.text(entry.path)
+            if text is not None:
+                yield f"From {one_line(entry.path)}:"
+                said = (f"> {one_line(line)}" for line in text.splitlines() if line.strip())
+                yield from islice(said, _README_LINES)
+                return
+
+
+def _kinds(tree: _Tree) -> Iterator[str]:
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for entries in tree.found.values():
+        for entry in entries:
+            if entry.kind == "file":
+                _, dot, ending = split(entry.path)[1].lstrip(".").rpartition(".")
+                suffix = f".{ending.lower()}" if dot else "without suffix"
+                counts[suffix] += 1
+                sizes[suffix] += entry.size
+    ordered = sorted(counts, key=lambda suffix: (-counts[suffix], suffix))
+    told = [f"{counts[name]:,} {one_line(name)} ({size_of(sizes[name])})" for name in ordered]
+    if told:
+        yield f"Kinds: {_listed(told)}"
+
+
+def few(texts: Iterable[str]) -> str:
+    """Return the first few texts as code, and how many more there are."""
+    return _listed([f"`{one_line(text).replace('`', chr(39))}`" for text in texts])
+
+
+def _listed(texts: list[str]) -> str:
+    more = f" and {len(texts) - _FEW:,} more" if len(texts) > _FEW else ""
+    return ", ".join(texts[:_FEW]) + more
+
+
+def one_line(text: str) -> str:
+    """Return a text from a file as a part of a line: bounded, and without what cannot be seen."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in text[: _LINE + 1]).strip()
+    return shown if len(text) <= _LINE else f"{shown[: _LINE - 3]}..."
+
+
+def _within(lines: Iterable[str], most: int) -> str:
+    """Return lines, cut at a line where they have too many characters."""
+    kept: list[str] = []
+    room = most - len(_CUT) - 1
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            return "\n".join([*(kept or [line[: most - len(_CUT) - 1]]), _CUT])
+        kept.append(line)
+    return "\n".join(kept)

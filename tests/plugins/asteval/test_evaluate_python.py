@@ -30,8 +30,8 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.asteval import AstevalConfig, AstevalSection
 from toolstile_plugins.asteval.evaluation import symbols
-from toolstile_plugins.asteval.models import EvaluatePython, Write
 from toolstile_plugins.asteval.section import evaluate_python
+from toolstile_plugins.asteval.settings import EvaluatePython, Write
 from toolstile_plugins.code import CodeSection
 from toolstile_plugins.policies import ReadBeforeWritePolicy
 from toolstile_plugins.vfs import VfsToolsSection, VirtualFilesystem

@@ -38,7 +38,7 @@ from toolstile_hookspecs import (
 from toolstile_plugins.isolation import messages
 from toolstile_plugins.ledger import EffectLedger, MemoryStore as MemoryLedger
 from toolstile_plugins.vfs import VirtualFilesystem
-from toolstile_plugins.vfs.backends.memory import MemoryStore
+from toolstile_plugins.vfs.backends.base import MemoryStore
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,8 +18,7 @@ from toolstile import Cancellation
 from toolstile_hookspecs import MarkdownSection, Prompt, Status, ToolCall
 from toolstile_plugins.sandbox import SandboxSettings, scratch as places
 from toolstile_plugins.sandbox.backend import backend_of
-from toolstile_plugins.sandbox.limits import cgroups_of
-from toolstile_plugins.sandbox.scratch import Scratch, base_of
+from toolstile_plugins.sandbox.scratch import Scratch, base_of, cgroups_of
 from toolstile_plugins.sandbox.shell import RUNS
 from toolstile_plugins.sandbox.tool import shell_tool
 
@@ -68,7 +67,7 @@ def test_what_a_killed_host_has_left_goes_with_the_next_start(open_shell, scratc
     code = (
         "import pathlib, sys, time\n"
         "from toolstile_plugins.sandbox.scratch import Scratch\n"
-        "from toolstile_plugins.sandbox.limits import Cgroup\n"
+        "from toolstile_plugins.sandbox.scratch import Cgroup\n"
         f"scratch = Scratch(pathlib.Path({str(base)!r}))\n"
         "group = Cgroup(scratch.name, 1 << 30, 10)\n"
         "locked = pathlib.Path(scratch.directory('upper'), 'd'); locked.mkdir(); locked.chmod(0)\n"

@@ -12,7 +12,7 @@ import pytest
 
 from toolstile import Host, Settings, ToolCall
 from toolstile_plugins.vfs import VfsConfig, toolstile_diagnose
-from toolstile_plugins.vfs.git_repositories import outside_repository
+from toolstile_plugins.vfs.protected_paths import outside_repository
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolstile_hookspecs import ApprovalRequest, Outcome, ToolCall
+from toolstile_plugins.sandbox.backend import CommandResult
 from toolstile_plugins.sandbox.process import Collected
-from toolstile_plugins.sandbox.result import CommandResult
 
 Open = Callable[..., Any]
 NUMBERS = 150_000

@@ -8,8 +8,8 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.nodes import Kind
+from toolstile_plugins.vfs.paths import Pattern
 
 part = st.sampled_from(["a", "b", "ab", "*", "a*", "?", "[ab]", "**", "*b*"])
 name = st.sampled_from(["a", "b", "ab", "ba", "abc", ".a"])

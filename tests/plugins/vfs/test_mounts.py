@@ -36,8 +36,7 @@ from toolstile_plugins.vfs import (
     VirtualFilesystem,
     open_workspace,
 )
-from toolstile_plugins.vfs.backends.fsspec_source import Source
-from toolstile_plugins.vfs.backends.mounts import MountedStore
+from toolstile_plugins.vfs.backends.mounts import MountedStore, Source
 from toolstile_plugins.vfs.workspace import WorkspaceBranch
 
 CONTENT = {

@@ -7,10 +7,9 @@ from typing import BinaryIO
 
 import pytest
 
-from toolstile_plugins.vfs.backends.memory import MemoryStore
+from toolstile_plugins.vfs.backends.base import MemoryStore, conflict
 from toolstile_plugins.vfs.nodes import InMemory, Kind, Node, file_node
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
-from toolstile_plugins.vfs.write_set import conflict
 
 
 class Forbidden(InMemory):

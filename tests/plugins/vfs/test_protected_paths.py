@@ -26,7 +26,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.services.workspace import FileChanges
-from toolstile_plugins.vfs import protected_globs
+from toolstile_plugins.vfs import protected_paths
 from toolstile_plugins.vfs.protected_paths import ProtectedPaths
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
@@ -262,7 +262,7 @@ def test_the_doctor_shows_the_list(at: House) -> None:
 
     found = toolstile_diagnose(VfsConfig(protected=("deploy/**",), unprotected=("**/.envrc",)))
     text = next(each.text for each in found if each.subject == "protected paths")
-    globs = " ".join(protected_globs.PROTECTED.values()).split()
+    globs = " ".join(protected_paths.PROTECTED.values()).split()
     assert [glob for glob in globs if glob not in text] == []
     assert "also deploy/**; but not **/.envrc" in text
 

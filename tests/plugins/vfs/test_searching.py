@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolstile_plugins.vfs import text_files as text
-from toolstile_plugins.vfs.lookup import MAX_LINE_CHARACTERS, Search
 from toolstile_plugins.vfs.nodes import InMemory
+from toolstile_plugins.vfs.text_files import MAX_LINE_CHARACTERS, Search
 
 EXPRESSIONS = ["a", "^a", "a$", "^$", "ab", "b.a", "a|b", "^[^a]*$", r"\Aa", r"a\z", r"(?s)a.b"]
 

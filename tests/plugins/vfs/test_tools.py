@@ -26,8 +26,8 @@ from toolstile_hookspecs import (
 from toolstile_plugins.vfs import VfsConfig, VfsToolsSection, VirtualFilesystem
 from toolstile_plugins.vfs.text_files import lines_of
 from toolstile_plugins.vfs.tools import file_tools
+from toolstile_plugins.vfs.tools.handlers import cut
 from toolstile_plugins.vfs.tools.models import FileText
-from toolstile_plugins.vfs.tools.read import cut
 
 FILES: dict[str, str | bytes] = {
     "README.md": "# Garden\n\nWater the plants.\n",

@@ -10,8 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from toolstile_plugins.vfs import Mount, VfsConfig, VirtualFilesystem, open_workspace
 from toolstile_plugins.workspace_digest.settings import DigestConfig
-from toolstile_plugins.workspace_digest.survey import Survey
-from toolstile_plugins.workspace_digest.text import Made, make_digest
+from toolstile_plugins.workspace_digest.survey import Made, Survey, make_digest
 
 WHOLE = """\
 6 files, 236 bytes. bakery: Bread by post.

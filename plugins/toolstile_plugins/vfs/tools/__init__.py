@@ -8,6 +8,7 @@ from toolstile_hookspecs import FileMatch, Tool, ToolExample
 from toolstile_hookspecs.selectors import CONSEQUENCES
 from toolstile_hookspecs.tools import Category
 from toolstile_plugins.vfs.settings import VfsConfig
+from toolstile_plugins.vfs.tools.handlers import Reading, Writing
 from toolstile_plugins.vfs.tools.models import (
     CopyFile,
     Deleted,
@@ -28,8 +29,6 @@ from toolstile_plugins.vfs.tools.models import (
     WriteFile,
     Written,
 )
-from toolstile_plugins.vfs.tools.read import Reading
-from toolstile_plugins.vfs.tools.write import Writing
 
 _DOCS: Final = (Entry("docs/guides", "directory"), Entry("docs/index.md", "file", 1200))
 _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {

@@ -18,9 +18,9 @@ from typing import BinaryIO, Final, NamedTuple
 
 from toolstile_hookspecs.support.process import unshared
 from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.backends.base import conflict
 from toolstile_plugins.vfs.nodes import Content, Node, directory_node, unusable
 from toolstile_plugins.vfs.paths import RESERVED
-from toolstile_plugins.vfs.write_set import conflict
 
 REMEDY: Final = "Choose another path, or let a person change the mode."
 
