@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from toolstile.batch_lives import batch_of, each_where_awaited, in_place, lives_of
+from toolstile.drivers.async_driver import AsyncDriver
+from toolstile.drivers.commands import Step
 from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import read_answer
+from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.call_control import CallControlImpl
-from toolstile.pipeline.environment import ExecutorHost, Resumption
+from toolstile.pipeline.environment import Environment, ExecutorHost, Resumption
 from toolstile.pipeline.plan import (
     DispatchOptions,
     DispatchTable,
@@ -46,6 +48,7 @@ from toolstile_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
+    ToolstileError,
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.approval import GivenAnswer
@@ -57,6 +60,7 @@ from toolstile_hookspecs.execution.request import RequestTexts
 if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
     from toolstile.policies.persistence import PolicyStore
+
 
 _DRY: Final[Mapping[str, Any]] = MappingProxyType({DRY_RUN: True})
 _HOST_CLOSED: Final = (
@@ -469,3 +473,70 @@ class Executor:
         # The class has the defaults of most fields, so that a call's context need not.
         fields = vars(context).items()
         return {key: value for key, value in fields if getattr(ToolContext, key, ...) is not value}
+
+
+# --- Batches
+
+
+def batch_of(
+    executor: Environment,
+    calls: Iterable[ToolCall],
+    using: Sequence[ForeignCall | None],
+    *,
+    on_loop: bool,
+) -> list[ActiveCall]:
+    """Return the calls of a batch, and what runs each where that is given.
+
+    Raises:
+        ValueError: When what runs them is not one callable, or None, for each.
+    """
+    made = list(calls)
+    if using and len(using) != len(made):
+        raise ValueError(
+            f"`using` has {len(using)} entries for {len(made)} calls; give one callable, or None, "
+            "for each call, in their order"
+        )
+    order = BatchOrder(len(made))
+    return [
+        ActiveCall(executor, call, batch=order, index=index, on_loop=on_loop, using=runs)
+        for index, (call, runs) in enumerate(zip(made, using or [None] * len(made), strict=True))
+    ]
+
+
+def lives_of(
+    runs: list[ActiveCall],
+) -> tuple[list[Generator[Step, Any, Outcome]], Callable[[int], None]]:
+    """Return the pipelines of a batch, and the function that ends one which never began."""
+
+    def end(index: int) -> None:
+        if not runs[index].ended:
+            runs[index].end()
+
+    return [life_of(run) for run in runs], end
+
+
+def each_where_awaited(
+    runs: list[ActiveCall], driver: AsyncDriver
+) -> list[Coroutine[Any, Any, Outcome]]:
+    """Return a batch as coroutines, each of which carries its call out in the task it runs in."""
+    lives, end = lives_of(runs)
+
+    async def carry_out(index: int) -> Outcome:
+        try:
+            return await driver.drive(lives[index])
+        finally:
+            end(index)
+
+    return [carry_out(index) for index in range(len(runs))]
+
+
+def in_place(
+    runs: list[ActiveCall], ended: list[Outcome | BaseException]
+) -> list[Outcome | BaseException]:
+    """Return the ends of a batch; an exception that is one's own stands in its place."""
+    for run, end in zip(runs, ended, strict=True):
+        if isinstance(end, ToolstileError):
+            end.call = run.call_made
+        elif isinstance(end, BaseException) and not isinstance(end, Exception):
+            raise end
+    return ended

@@ -14,9 +14,8 @@ from toolstile.extension_lookup import approver_named, dialect_named
 from toolstile.lifespan import enter_lifespans
 from toolstile.options import ExecutorOptions, HostOptions
 from toolstile.plain_tools import PlainTools
-from toolstile.plugins.offered_tools import ToolOffers, fitted
+from toolstile.plugins.offered_tools import ToolOffers, fitted, unknown_dependencies
 from toolstile.plugins.registry import Plugins
-from toolstile.plugins.tool_dependencies import unknown_dependencies
 from toolstile.policies.rule_set import faults_of_sections, make_policies
 from toolstile.policies.rules import named, refuse_duplicates
 from toolstile.policies.unknown_names import faults_of, ruled_by_tables, tools_within

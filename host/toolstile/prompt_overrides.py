@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from toolstile.plugins.changed_section import changed_prompt
+from toolstile.plugins.offered_tools import changed_prompt
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import place_of
 from toolstile.settings.sources import read_toml

@@ -18,7 +18,7 @@ from toolstile.pipeline.environment import Resumption
 from toolstile.pipeline.failures import CallRejected, unreadable
 from toolstile.pipeline.hook_calls import off_loop, settle
 from toolstile.pipeline.masking import log_failure, mask
-from toolstile.plugins.tool_dependencies import names_of_dependencies
+from toolstile.plugins.offered_tools import names_of_dependencies
 from toolstile.policies.approval_tokens import RedeemedToken, TokenRefused, TokenSubject
 from toolstile.resources.transactional import ExclusivePart
 from toolstile_hookspecs import (

@@ -11,8 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from toolstile.drivers.abandonment import Abandonment
-from toolstile.drivers.limit import HAS_ENDED
+from toolstile.drivers.limit import HAS_ENDED, Abandonment
 from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.failures import unreadable
 from toolstile.pipeline.hook_calls import log_observer_error, on_worker

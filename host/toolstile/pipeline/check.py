@@ -272,7 +272,15 @@ def _take_places(run: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> No
     try:
         # In one order on all hosts, or two would wait for one another in a database.
         for rule in sorted(rules, key=lambda rule: rule.name):
-            _take_place(run, rule, context)
+            try:
+                decision = rule.reserve(run.tool, params_copy_for(run, rule), context=context)  # type: ignore[misc]
+            except Exception as error:
+                log_failure(run, log, "Policy %s failed to reserve; the call is denied.", rule.name)
+                raise CallRejected(Status.DENIED, _failed(rule)) from error
+            if not isinstance(decision, PolicyDecision) or not decision.allowed:
+                reason = decision.reason if isinstance(decision, PolicyDecision) else None
+                _note(run, rule, PolicyDecision.deny(reason or _failed(rule)))
+                raise CallRejected(Status.DENIED, reason or _failed(rule))  # noqa: TRY301
     except BaseException:
         if apart is None:
             session.policy_records = before
@@ -286,18 +294,6 @@ def _apart(run: ActiveCall) -> dict[str, Any] | None:
     """Return the reserved records of a dry run, None for a call that counts on its session."""
     rehearsal = run.executor.rehearsal
     return rehearsal.reserved if run.executor.dry_run and rehearsal is not None else None
-
-
-def _take_place(run: ActiveCall, rule: Rule, context: ToolContext) -> None:
-    try:
-        decision = rule.reserve(run.tool, params_copy_for(run, rule), context=context)  # type: ignore[misc]
-    except Exception as error:
-        log_failure(run, log, "Policy %s failed to reserve; the call is denied.", rule.name)
-        raise CallRejected(Status.DENIED, _failed(rule)) from error
-    if not isinstance(decision, PolicyDecision) or not decision.allowed:
-        reason = decision.reason if isinstance(decision, PolicyDecision) else None
-        _note(run, rule, PolicyDecision.deny(reason or _failed(rule)))
-        raise CallRejected(Status.DENIED, reason or _failed(rule))
 
 
 def tell_failure(run: ActiveCall, rules: tuple[Rule, ...]) -> None:

@@ -14,7 +14,7 @@ from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.failures import CallRejected, unreadable
 from toolstile.pipeline.hook_calls import WrapperStack, first_result, wrong_answer
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
-from toolstile.plugins.tool_dependencies import names_of_dependencies
+from toolstile.plugins.offered_tools import names_of_dependencies
 from toolstile_hookspecs import Status, Tool, ToolCall, ToolValidationError
 from toolstile_hookspecs.codecs import as_json
 

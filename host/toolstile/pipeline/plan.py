@@ -12,9 +12,8 @@ from toolstile.plain_tools import section_of
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.plugins.prefixing import serving_wire_names
 from toolstile.plugins.registry import Plugins
-from toolstile.policies.answers import Hear
 from toolstile.policies.rule_set import Governed, PromptRules
-from toolstile.policies.rules import Rule
+from toolstile.policies.rules import Hear, Rule
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import Catalog, OpenedSections, Prompt, Section, Tool, Visibility
 from toolstile_hookspecs.selectors import fits

@@ -3,25 +3,145 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, cast
+from operator import eq, ge, gt, is_, le, lt, ne
+from typing import Any, Final, NamedTuple, cast
 
-from toolstile.plugins.changed_section import changed_prompt
-from toolstile.plugins.tool_dependencies import dependency, names_of_dependencies
 from toolstile.settings.model import Settings, ToolCorrection
 from toolstile_hookspecs import (
     NOTICE,
     ConfigurationError,
     DefinitionError,
     Prompt,
+    PromptTemplate,
+    Section,
     Tool,
     ToolSelector,
 )
 from toolstile_hookspecs.execution.prompt_tools import SupportsPrompt
 from toolstile_hookspecs.selectors import CONSEQUENCES, fits
 from toolstile_hookspecs.support.text import suggest
+
+# --- Dependencies of tools
+
+
+_COMPARED: Final = {">=": ge, "<=": le, "==": eq, "!=": ne, ">": gt, "<": lt}
+_DEPENDENCY: Final = re.compile(r"([^\s<>=!~^,]+)\s*(.*)")
+_BOUND: Final = re.compile(
+    r"\s*(>=|<=|==|!=|>|<)\s*([0-9]+(?:\.[0-9]+){0,2}(?:-[0-9A-Za-z.-]+)?)\s*"
+)
+
+Precedence = tuple[Any, ...]
+
+
+class Dependency(NamedTuple):
+    """A tool that another one calls.
+
+    Args:
+        name: Its name.
+        bounds: What its version must be to others; None where they cannot be read.
+    """
+
+    name: str
+    bounds: tuple[tuple[Callable[[Any, Any], bool], Precedence], ...] | None
+
+    def is_met(self, there: Mapping[str, Tool[Any, Any]]) -> bool:
+        """Tell whether a tool of the name is there, in a version that fits."""
+        tool = there.get(self.name)
+        if tool is None or self.bounds is None:
+            return False
+        version = precedence(tool.version) if tool.version else None
+        return not self.bounds or (
+            version is not None and all(fits(version, bound) for fits, bound in self.bounds)
+        )
+
+
+@lru_cache(maxsize=1024)
+def dependency(text: str) -> Dependency:
+    """Return what an entry of `depends_on` says."""
+    found = _DEPENDENCY.fullmatch(text)
+    if found is None:
+        return Dependency(text, ())
+    bounds = [_BOUND.fullmatch(part) for part in found[2].split(",")] if found[2] else []
+    read = tuple((_COMPARED[bound[1]], precedence(bound[2])) for bound in bounds if bound)
+    return Dependency(found[1], read if len(read) == len(bounds) else None)
+
+
+def names_of_dependencies(tool: Tool[Any, Any]) -> list[str]:
+    """Return the names of the tools that a tool says it calls."""
+    return [dependency(text).name for text in tool.depends_on]
+
+
+def unknown_dependencies(tools: Sequence[Tool[Any, Any]], absent: Iterable[str]) -> list[str]:
+    """Return which tools depend on a name that no tool has, and that none of `absent` may be."""
+    there = {name for tool in tools for name in tool.policy_names}
+    return [
+        f"Tool {tool.name!r} depends on {name}, which is no tool{suggest(name, there) or '.'} "
+        "Fix its depends_on, or load the plugin that offers that tool."
+        for tool in tools
+        for name in names_of_dependencies(tool)
+        if name not in there and not any(fnmatchcase(name, each) for each in absent)
+    ]
+
+
+def precedence(version: str) -> Precedence:
+    """Return a version as something that sorts as SemVer 2.0 has it, section 11."""
+    core, _, label = version.partition("+")[0].partition("-")
+    numbers = [int(number) for number in core.split(".")]
+    parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in label.split(".")]
+    return (*numbers, *[0] * (3 - len(numbers)), not label, parts if label else [])
+
+
+# --- Sections and prompts with other parts
+
+
+ToolChange = Callable[[Tool[Any, Any]], Tool[Any, Any] | None]
+"""Returns the tool in the place of another, None for none."""
+Parts = Callable[[Section, str], Mapping[str, Any]]
+"""Returns the other parts of a section, by its path."""
+
+
+class ChangedSection:
+    """A section with other attributes and methods; all else is the original's."""
+
+    def __init__(self, original: Section, **parts: Any) -> None:
+        self.original = original
+        vars(self).update(parts)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the original has; asked for what this one does not have itself."""
+        if name == "original":  # not there yet, as in a copy that is being made
+            raise AttributeError(name)
+        return getattr(self.original, name)
+
+
+def changed_section(
+    section: Section, change: ToolChange, parts_of: Parts | None = None, place: str = ""
+) -> Section:
+    """Return a section with other tools and parts, here and within; itself where none differs."""
+    path = f"{place}{section.key}"
+    tools = tuple(new for tool in section.tools if (new := change(tool)) is not None)
+    within = (changed_section(child, change, parts_of, f"{path}.") for child in section.children)
+    children = tuple(within)
+    parts: Mapping[str, Any] = {} if parts_of is None else parts_of(section, path)
+    after: tuple[object, ...] = (*tools, *children)
+    before = (*section.tools, *section.children)
+    if not parts and len(after) == len(before) and all(map(is_, after, before)):
+        return section
+    return cast("Section", ChangedSection(section, tools=tools, children=children, **parts))
+
+
+def changed_prompt(prompt: Prompt, change: ToolChange, parts_of: Parts | None = None) -> Prompt:
+    """Return a prompt with other tools, and other parts of its sections."""
+    sections = tuple(changed_section(each, change, parts_of) for each in prompt.sections)
+    template = PromptTemplate(prompt.ns, prompt.key, sections, prompt.policies)
+    return replace(prompt, template=template, further=())
+
 
 log = logging.getLogger(__name__)
 

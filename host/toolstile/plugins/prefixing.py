@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from toolstile.plugins.changed_section import changed_section
+from toolstile.plugins.offered_tools import changed_section, dependency
 from toolstile.plugins.plugin_errors import PluginFault
-from toolstile.plugins.tool_dependencies import dependency
 from toolstile_hookspecs import Section, Tool
 from toolstile_hookspecs.support.patterns import TOOL_NAME
 from toolstile_hookspecs.tools import NO_NAMES
@@ -30,15 +29,10 @@ def renamed(tool: T, name: str, renamed_tools: Mapping[str, str] = NO_NAMES) -> 
             misconfigured=True,
         )
     twin = object.__new__(type(tool))
-    depends_on = tuple(_renamed(text, renamed_tools) for text in tool.depends_on)
+    names = [(text, dependency(text).name) for text in tool.depends_on]
+    depends_on = tuple(renamed_tools.get(name, name) + text[len(name) :] for text, name in names)
     vars(twin).update(vars(tool), name=name, depends_on=depends_on, renamed_tools=renamed_tools)
     return twin
-
-
-def _renamed(text: str, renamed_tools: Mapping[str, str]) -> str:
-    """Return an entry of `depends_on` with the other tool's new name."""
-    name = dependency(text).name
-    return renamed_tools.get(name, name) + text.removeprefix(name)
 
 
 def with_prefix(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]:

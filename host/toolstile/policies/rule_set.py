@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from toolstile.plugins.registry import Plugins
-from toolstile.policies.answers import Hear, heard
 from toolstile.policies.rules import (
     CONTAINED_ONLY,
     DENIED_BY_DEFAULT,
+    Hear,
     Rule,
+    heard,
     knowing,
     named,
     refuse_duplicates,

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from pydantic import StrictBool
 
-from toolstile.policies.answers import Hear, heard
-from toolstile.policies.rules import Question, Rule, rule_of, then
+from toolstile.policies.rules import Hear, Question, Rule, heard, rule_of, then
 from toolstile_hookspecs import (
     DefinitionError,
     PersistentPolicy,

@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Any, TypeVar, cast
 
 from toolstile.state import replay as redoing
-from toolstile.state.diff import described
 from toolstile.state.item_names import NO_ITEMS, by_name, digest_of
 from toolstile.state.persistent_list import EMPTY, Items, private
 from toolstile.state.policy_records import (
@@ -419,3 +418,40 @@ class BranchDispatcher:
     def publish(self, event: object) -> None:
         """Publish an event when the call commits."""
         self._branch.publish(event)
+
+
+# --- Changes in words
+
+
+_SHOWN = 3
+_WIDTH = 200
+
+
+def described(cell: Cell) -> str:
+    """Return one line about a slice that was written."""
+    before, after = len(cell.origin), len(cell.items)
+    if not cell.rewritten:
+        new = cell.items.after(before)
+        return f"{cell.name}: added {_counted(new)}"
+    if not after:
+        return f"{cell.name}: emptied ({before} before)"
+    new = cell.items.after(after - _SHOWN - 1)
+    return f"{cell.name}: replaced, {before} before, now {after}: {_listed(new)}"
+
+
+def _counted(items: list[object]) -> str:
+    if not items:
+        return "nothing"
+    return _listed(items) if len(items) == 1 else f"{len(items)}: {_listed(items)}"
+
+
+def _listed(items: list[object]) -> str:
+    shown = [_short(item) for item in items[-_SHOWN:]]
+    if len(items) > _SHOWN:
+        shown.insert(0, "...")
+    return ", ".join(shown)
+
+
+def _short(item: object) -> str:
+    text = " ".join(repr(item).split())
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from toolstile.state.entry_text import JsonItems, read, written
 from toolstile.state.log_slice import Log
 from toolstile.state.persistent_list import EMPTY, Items
 from toolstile.state.policy_records import NO_RECORDS, overlaid
@@ -19,6 +19,63 @@ from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.services.session_store import Entry, OpenDecision, SessionStore
 from toolstile_hookspecs.stored_names import stored_names
 from toolstile_hookspecs.support.process import deferred_interrupts
+
+# --- Entries as text
+
+
+class JsonItems(Items):
+    """The values of a JSON array, which is read when somebody first looks at one of them.
+
+    Args:
+        text: The array.
+        length: The number of its values.
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str, length: int) -> None:
+        # Not `tail`: as long as it is missing, `__getattr__` is asked for it.
+        self.below, self.start, self.owner = None, 0, None
+        self.text, self.length = text, length
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "tail":
+            raise AttributeError(name)
+        self.tail = json.loads(self.text)
+        return self.tail
+
+
+def written(changes: dict[str, Any]) -> str:
+    """Return changes as text. The items of a whole state stand in lines of their own."""
+    apart: list[list[Any]] = []
+    if changes.get("whole"):
+        slices, logs = changes["slices"], changes["logs"]
+        apart = [*(change["items"] for change in slices.values()), *logs.values()]
+        slices = {
+            name: {**change, "items": len(change["items"])} for name, change in slices.items()
+        }
+        logs = {name: len(items) for name, items in logs.items()}
+        changes = {**changes, "slices": slices, "logs": logs}
+    # No line of JSON holds a line break: within texts it is escaped.
+    return "\n".join(
+        json.dumps(part, ensure_ascii=False, allow_nan=False) for part in (changes, *apart)
+    )
+
+
+def read(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the changes of several entries; the items of a whole state are not read yet."""
+    split = [text.split("\n") for text in texts]
+    # All at once: hundreds of short texts take several times as long one by one.
+    found: list[dict[str, Any]] = json.loads(f"[{','.join(first for first, *_ in split)}]")
+    for changes, (_, *apart) in zip(found, split, strict=True):
+        if apart:
+            lines = iter(apart)
+            for change in changes["slices"].values():
+                change["items"] = JsonItems(next(lines), change["items"])
+            logs = changes["logs"]
+            changes["logs"] = {name: JsonItems(next(lines), logs[name]) for name in logs}
+    return found
+
 
 MANY: Final = 100
 """Entries from which on a session is condensed to one when it is opened or left.

@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 
+from toolstile.plugins.offered_tools import names_of_dependencies
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.registry import Plugins
 from toolstile.plugins.reports import LoadedPlugin
-from toolstile.plugins.tool_dependencies import names_of_dependencies
 from toolstile.policies.rules import named
 from toolstile.settings.table_validation import fields
 from toolstile_hookspecs import DefinitionError, Diagnostic, Dialect, FunctionTool, Section, Tool

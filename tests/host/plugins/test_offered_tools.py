@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from toolstile import ApprovalAnswer, Host, Prompt, Settings, ToolCall
-from toolstile.plugins.tool_dependencies import unknown_dependencies
+from toolstile.plugins.offered_tools import unknown_dependencies
 from toolstile_hookspecs import (
     ConfigurationError,
     DefinitionError,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from toolstile.state.entry_text import JsonItems, read, written
+from toolstile.state.journal import JsonItems, read, written
 
 TEXTS = st.text(st.characters(codec="utf-8"))
 ITEMS = st.lists(st.dictionaries(TEXTS, TEXTS | st.integers() | st.none(), max_size=2), max_size=3)

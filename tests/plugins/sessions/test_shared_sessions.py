@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from toolstile import Host, Session, Settings
-from toolstile.state.entry_text import JsonItems
+from toolstile.state.journal import JsonItems
 from toolstile_hookspecs import (
     ApprovalRequest,
     Binding,
