@@ -11,14 +11,15 @@ Rules that hold for all hooks:
 - Order is pluggy's: `tryfirst` before, `trylast` after the others, later registered first.
 - In the stages of a call an implementation may return an awaitable when it must wait. Do
   not block: the async driver logs a sync hook that takes over 50 ms, with its plugin's name.
-- After a conflict a call runs once more: the hooks from check to on_result may be called
-  twice for it.
-- `wrapper=True` works on parse, execute and render. Other wrappers, and
-  `hookwrapper=True`, are refused at registration.
+- At registration an exception, or a name or type that another plugin has already, refuses
+  the plugin: it is reported and not registered.
+- After a conflict the host calls the hooks from check to on_result a second time.
+- `wrapper=True` works on parse, execute and render only, `hookwrapper=True` on no hook.
 
 Arguments that several hooks take, or that a line explains:
 
 - `settings`: The plugin's own validated settings, or None.
+- `state`: The object that the plugin's lifespan yields for this host, or None.
 - `host`: The host; dispatch calls with it while it is open.
 - `catalog`: The tools of all plugins.
 - `request`: The question for a person.
@@ -27,9 +28,14 @@ Arguments that several hooks take, or that a line explains:
 - `params`: The typed params; no plugin can change those that another receives.
 - `context`: The call's context. Its session can be changed from snapshot to on_result.
 - `result`: The result of the handler, or of the plugin that answered in its place.
+- `reason`: The cause of a rollback, in the words that the model reads.
+- `event`: All there is to know of a call; `shown_arguments` and `shown_value` have no secrets.
+- `changes`: The call's changes to the session as JSON for `Redoable.redo`, or why there is none;
+  secrets are in clear. Made only if an implementation takes it.
+- `bound`: The name of the plugin that offers a resource, by the type of the resource.
 """
 
-# ruff: noqa: D417 - the module's docstring explains the other arguments
+# ruff: noqa: PLR0913, PLR0917 - the module's docstring explains the other arguments
 
 from __future__ import annotations
 
@@ -69,7 +75,7 @@ def toolstile_settings() -> type[BaseModel] | None:
         The model, or None, with which a table for the plugin is an error, as any unknown key is.
         The host sets a field `durability: Durability`, which is no key. `awaited_tools` may hold
         names, or globs, of tools that come later, which policies may name; `governed_tools` those
-        that the plugin takes away or asks about. After an exception the plugin is not registered.
+        that the plugin takes away or asks about.
 
     Example:
         >>> from pydantic import BaseModel
@@ -89,8 +95,7 @@ def toolstile_sections(settings: Any) -> Iterable[Section] | None:
     `toolstile_on_request` of the plugin, which says how to ask, withholds the tools until then.
 
     Returns:
-        Sections, or None. After an exception, or for a tool name that another plugin has
-        already, the plugin is reported and not registered.
+        Sections, or None.
 
     Example:
         >>> @hookimpl
@@ -107,8 +112,7 @@ def toolstile_policies(settings: Any) -> Mapping[str, type[Any]] | None:
 
     Returns:
         From a name to a dataclass or pydantic model that is a `ToolPolicy`; its fields are
-        the keys of a `[[policies]]` table. After an exception, or for a name that another
-        plugin has already, the plugin is reported and not registered.
+        the keys of a `[[policies]]` table.
 
     Example:
         >>> @hookimpl
@@ -124,8 +128,7 @@ def toolstile_resources(settings: Any) -> Iterable[Binding[Any]] | None:
     Called when the plugin is registered. Bindings of applications and sections win.
 
     Returns:
-        Bindings, or None. After an exception, or for a type that another plugin has bound
-        already, the plugin is reported and not registered.
+        Bindings, or None.
 
     Example:
         >>> @hookimpl
@@ -157,8 +160,7 @@ def toolstile_dialects() -> Iterable[Dialect] | None:
     Called when the first dialect is asked for.
 
     Returns:
-        Dialects, or None. After an exception, or for a name that another plugin has
-        already, the plugin is reported and its dialect is not there.
+        Dialects, or None. One that cannot be used is reported and left out.
 
     Example:
         >>> @hookimpl
@@ -170,24 +172,25 @@ def toolstile_dialects() -> Iterable[Dialect] | None:
 @hookspec
 def toolstile_lifespan(
     host: HostHandle, settings: Any
-) -> AbstractContextManager[None] | AbstractAsyncContextManager[None] | None:
+) -> AbstractContextManager[Any] | AbstractAsyncContextManager[Any] | None:
     """Keep something running while the host is open: a connection, a server.
 
-    Called when the host opens; left in reverse order when it closes, also after errors.
-    Async ones live on the host's background loop. To look, a host enters only `@effect_free` ones.
+    Called when the host opens; left in reverse order when the host closes, or after the last call
+    under way when the plugin is unregistered. Async ones live on the host's background loop. To
+    look, a host enters only `@effect_free` ones. Hooks of a call take the yielded object as
+    `state`; providers and handlers get it by its type, unless that is built in.
 
     Returns:
-        A sync or async context manager, or None. After an exception on entering, those
-        entered are left and the host does not open: `PluginError` names the plugin. An
-        exception on leaving is logged.
+        A sync or async context manager, or None. An exception on entering is a `PluginError`
+        that keeps the host closed; one on leaving is logged.
 
     Example:
         >>> from contextlib import contextmanager
         >>> @hookimpl
         ... @contextmanager
         ... def toolstile_lifespan(host, settings):
-        ...     with connect(settings.url):
-        ...         yield
+        ...     with connect(settings.url) as database:
+        ...         yield database
     """
 
 
@@ -198,9 +201,6 @@ def toolstile_diagnose(
     """Report whether the plugin finds all that it relies on: a file, a server, a program.
 
     Called by `toolstile doctor`, on a host that is not open. It changes nothing, within seconds.
-
-    Args:
-        bound: The name of the plugin that offers a resource, by the type of the resource.
 
     Returns:
         Diagnostics, also of what is as it should be, or None. An exception becomes one.
@@ -217,7 +217,9 @@ def toolstile_diagnose(
 
 
 @hookspec
-def toolstile_trace(call: ToolCall, settings: Any) -> AbstractContextManager[None] | None:
+def toolstile_trace(
+    call: ToolCall, settings: Any, state: Any
+) -> AbstractContextManager[None] | None:
     """Wrap a call as a whole: where a span opens.
 
     Called first, for every call; the context manager is left last, after telemetry, in
@@ -225,9 +227,8 @@ def toolstile_trace(call: ToolCall, settings: Any) -> AbstractContextManager[Non
     any thread, for the calls made within it, and in `toolstile_telemetry`.
 
     Returns:
-        A sync context manager, or None. It may also be a `StageTrace`, which is told of
-        every stage, or a `CrossingTrace`, which enters the process of an isolated handler.
-        An exception is logged; what it swallows or raises on leaving changes nothing.
+        A sync context manager, or None; a `StageTrace` hears of every stage, a `CrossingTrace`
+        enters the process of an isolated handler. An exception, also on leaving, is logged.
 
     Example:
         >>> @hookimpl
@@ -238,7 +239,7 @@ def toolstile_trace(call: ToolCall, settings: Any) -> AbstractContextManager[Non
 
 @hookspec(firstresult=True)
 def toolstile_lookup(
-    call: ToolCall, catalog: Catalog, settings: Any
+    call: ToolCall, catalog: Catalog, settings: Any, state: Any
 ) -> Tool[Any, Any] | Awaitable[Tool[Any, Any] | None] | None:
     """Find the tool that a call means.
 
@@ -256,7 +257,7 @@ def toolstile_lookup(
 
 
 @hookspec(firstresult=True)
-def toolstile_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any) -> Any:
+def toolstile_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any, state: Any) -> Any:
     """Turn the arguments into the tool's typed params.
 
     Called when a tool is found, and again after an approver edited the arguments. Without
@@ -269,14 +270,13 @@ def toolstile_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any) -> Any:
     Example:
         >>> @hookimpl(wrapper=True)
         ... def toolstile_parse(tool, call):
-        ...     params = yield
-        ...     return params
+        ...     return (yield)
     """
 
 
 @hookspec
 def toolstile_check(
-    tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any
+    tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any, state: Any
 ) -> PolicyDecision | Awaitable[PolicyDecision | None] | None:
     """Decide whether a call may go on.
 
@@ -296,7 +296,7 @@ def toolstile_check(
 
 @hookspec(firstresult=True)
 def toolstile_approve(
-    request: ApprovalRequest, settings: Any
+    request: ApprovalRequest, settings: Any, state: Any
 ) -> ApprovalAnswer | bool | Awaitable[ApprovalAnswer | bool | None] | None:
     """Answer when a policy or the tool asks for a person.
 
@@ -316,7 +316,7 @@ def toolstile_approve(
 
 @hookspec
 def toolstile_snapshot(
-    context: ToolContext, tool: Tool[Any, Any], settings: Any
+    context: ToolContext, tool: Tool[Any, Any], settings: Any, state: Any
 ) -> Participant | Awaitable[Participant | None] | None:
     """Take part in the call's transaction.
 
@@ -335,7 +335,7 @@ def toolstile_snapshot(
 
 @hookspec(firstresult=True)
 def toolstile_execute(
-    tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any
+    tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any, state: Any
 ) -> Any:
     """Answer in the handler's place.
 
@@ -343,11 +343,10 @@ def toolstile_execute(
     around the handler.
 
     Returns:
-        A `ToolResult`, a `Replay` (a ledger's hit), an awaitable of one, or None for "not
-        mine". Or a callable `(params, *, context)`, which the host runs as the handler,
-        with its timeout; it learns through `context.on_abandoned` that it is given up. An
-        exception fails the call; `CallRefused` gives the model its text as it is. A tool
-        with `isolation="process"` fails where there is no answer.
+        A `ToolResult`, a `Replay` (a ledger's hit), an awaitable of one, or None for "not mine".
+        Or a callable `(params, *, context)`, which the host runs as the handler, with its timeout
+        and `context.on_abandoned`. An exception fails the call; the model reads the text of a
+        `CallRefused`. A tool with `isolation="process"` fails if no plugin answers.
 
     Example:
         >>> @hookimpl
@@ -358,7 +357,9 @@ def toolstile_execute(
 
 
 @hookspec(firstresult=True)
-def toolstile_render(tool: Tool[Any, Any], result: ToolResult[Any], settings: Any) -> str | None:
+def toolstile_render(
+    tool: Tool[Any, Any], result: ToolResult[Any], settings: Any, state: Any
+) -> str | None:
     """Turn a result into the text that the model reads.
 
     Called when the handler has succeeded; sync. Without an answer the text is the message, then
@@ -376,7 +377,12 @@ def toolstile_render(tool: Tool[Any, Any], result: ToolResult[Any], settings: An
 
 @hookspec
 def toolstile_on_result(
-    tool: Tool[Any, Any], params: Any, result: ToolResult[Any], context: ToolContext, settings: Any
+    tool: Tool[Any, Any],
+    params: Any,
+    result: ToolResult[Any],
+    context: ToolContext,
+    settings: Any,
+    state: Any,
 ) -> Awaitable[None] | None:
     """See a success before it is committed.
 
@@ -395,15 +401,12 @@ def toolstile_on_result(
 
 @hookspec
 def toolstile_rollback(
-    tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str, settings: Any
+    tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str, settings: Any, state: Any
 ) -> None:
     """Learn that a call's changes are gone.
 
     Called after the rollback of a call that passed its checks. The session is closed; attributes
     of the call's event can still be set. An exception is logged and changes nothing.
-
-    Args:
-        reason: What went wrong, in the words that the model reads.
 
     Example:
         >>> @hookimpl
@@ -413,19 +416,16 @@ def toolstile_rollback(
 
 
 @hookspec
-def toolstile_telemetry(event: ToolInvoked, changes: str | SnapshotError, settings: Any) -> None:
+def toolstile_telemetry(
+    event: ToolInvoked, changes: str | SnapshotError, settings: Any, state: Any
+) -> None:
     """Observe a call and its outcome.
 
     Called once for every call, however it ends; for a nested one before its parent ends. An
     exception is logged and changes nothing.
 
-    Args:
-        event: All there is to know; `shown_arguments` and `shown_value` have no secrets.
-        changes: The call's changes to the session as JSON for `Redoable.redo`, or why there
-            is none; secrets are in clear. Made only where an implementation takes it.
-
     Example:
         >>> @hookimpl
-        ... def toolstile_telemetry(event):
-        ...     counter.add(1, {"tool": event.tool_name, "status": event.status})
+        ... def toolstile_telemetry(event, state):
+        ...     state.insert(event.tool_name, event.status)
     """

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import WeakSet
 
-from toolstile.extension_lookup import approver_named, dialect_named
-from toolstile.lifespan import enter_lifespans
+from toolstile.lifespan import Lifespans
 from toolstile.options import ExecutorOptions, HostOptions
 from toolstile.plain_tools import PlainTools
 from toolstile.plugins.offered_tools import ToolOffers, fitted, unknown_dependencies
-from toolstile.plugins.registry import Plugins
+from toolstile.plugins.registry import Plugins, approver_named, dialect_named
 from toolstile.policies.rule_set import faults_of_sections, make_policies
 from toolstile.policies.rules import named, refuse_duplicates
 from toolstile.policies.unknown_names import faults_of, ruled_by_tables, tools_within
@@ -128,6 +127,7 @@ class Host:
         self._prompt: tuple[int, Prompt] | None = None
         self._offers = ToolOffers()
         self._running = ExitStack()
+        self.lifespans = Lifespans()
         self._executors: WeakSet[Executor] = WeakSet()
         self._calls = ValueCalls(self, self._executor_of_calls)
         self._sessions = Sessions(self.configuration)
@@ -156,7 +156,9 @@ class Host:
             from toolstile.runtime import Engine  # listing tools needs no event loop
 
             with self._making:
-                engine = self._engine = self._engine or Engine(self._options.interrupts)
+                engine = self._engine = self._engine or Engine(
+                    self._options.interrupts, self.lifespans
+                )
         return engine
 
     @property
@@ -189,18 +191,19 @@ class Host:
         if not self.is_open:
             return
         try:
-            enter_lifespans(self, self._running, only=report.name)
+            self.lifespans.enter(self, self._running, only=report.name)
         except BaseException:
             self.plugins.unregister(report.name)
             raise
 
     def unregister(self, name: str) -> None:
-        """Remove a plugin with all it offers; what it keeps running ends with the host.
+        """Remove a plugin with all it offers; its lifespan is left after the last call under way.
 
         Raises:
             PluginError: When there is none of that name.
         """
         self.plugins.unregister(name)
+        self.lifespans.leave(name)
 
     def configure(self, values: Mapping[str, Any]) -> None:
         """Let values, by dotted key, win over the configuration, before the host is opened.
@@ -375,7 +378,7 @@ class Host:
             for report in self.plugins.reports:
                 if report.fault and report.status != "blocked" and report.source != "python":
                     _reports.warning("%s", report)
-            enter_lifespans(self, self._running)
+            self.lifespans.enter(self, self._running)
             try:
                 if self.purpose != "look":
                     # Without the tools that come late, a rule may seem to name none.
@@ -440,7 +443,9 @@ class Host:
         try:
             self._sessions.leave()
             self._running.close()
+            self.lifespans.wait()
         finally:
+            self.plugins.hold({})
             for executor in list(self._executors):
                 executor.retire()
             self._executors.clear()

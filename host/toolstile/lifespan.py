@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile.plugins.plugin_errors import PluginFault, in_configuration, raised_in, wrong_answer
 from toolstile_hookspecs import ConfigurationError, PluginError, ToolstileError
+from toolstile_hookspecs.support.event_loop import is_on_loop
 
 if TYPE_CHECKING:
     from toolstile.pipeline.environment import ExecutorHost
@@ -18,33 +20,76 @@ log = logging.getLogger("toolstile")
 _HOOK: Final = "toolstile_lifespan"
 
 
-def enter_lifespans(host: ExecutorHost, stack: ExitStack, only: str | None = None) -> None:
-    """Enter the lifespans that the host's purpose needs; leave those entered when one cannot be.
+class Lifespans:
+    """The entered lifespans of a host.
 
-    Args:
-        host: The host that the plugins are given.
-        stack: Leaves them again, in reverse order.
-        only: The plugin that is registered with an open host; None for all.
-
-    Raises:
-        PluginError: Naming the plugin that raised on entering, the cause and the remedy.
-        ToolstileError: What a plugin raised that is one already, such as `ConfigurationError`.
+    Attributes:
+        calls: The calls under way.
+        leaving: The lifespans of unregistered plugins, and the calls that each waits for.
     """
-    with ExitStack() as entered:
-        for implementation in host.plugins.implementations(_HOOK):
-            plugin = implementation.plugin
-            is_needed = host.purpose != "look" or implementation.effect_free
-            if is_needed and only in {None, plugin}:
-                try:
-                    enter_lifespan(host, entered, implementation)
-                except ToolstileError:
-                    raise
-                except Exception as error:
-                    fault = fault_of(error, plugin, host)
-                    title = next(each.title for each in host.plugins.reports if each.name == plugin)
-                    msg = f"Plugin {title} cannot be started: {fault.cause} {fault.remedy}"
-                    raise PluginError(msg) from error
-        stack.push(entered.pop_all())
+
+    def __init__(self) -> None:
+        self.calls: set[object] = set()
+        self.leaving: dict[ExitStack, set[object]] = {}
+        self._entered: dict[str, ExitStack] = {}
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def enter(self, host: ExecutorHost, stack: ExitStack, only: str | None = None) -> None:
+        """Enter the lifespans that the host's purpose needs; leave those entered if one fails.
+
+        The stack leaves them in reverse order. `only` names a plugin of an open host.
+
+        Raises:
+            PluginError: Naming the plugin that raised on entering, the cause and the remedy.
+            ToolstileError: A plugin raised one itself, such as `ConfigurationError`.
+        """
+        states = {} if only is None else {**host.plugins.states}
+        with ExitStack() as entered:
+            for implementation in host.plugins.implementations(_HOOK):
+                plugin = implementation.plugin
+                is_needed = host.purpose != "look" or implementation.effect_free
+                if is_needed and only in {None, plugin}:
+                    own = self._entered[plugin] = ExitStack()
+                    entered.callback(own.close)
+                    try:
+                        states[plugin] = enter_lifespan(host, own, implementation)
+                    except ToolstileError:
+                        raise
+                    except Exception as error:
+                        fault, reports = fault_of(error, plugin, host), host.plugins.reports
+                        title = next(each.title for each in reports if each.name == plugin)
+                        msg = f"Plugin {title} cannot be started: {fault.cause} {fault.remedy}"
+                        raise PluginError(msg) from error
+            host.plugins.hold(states)
+            stack.push(entered.pop_all())
+
+    def leave(self, plugin: str) -> None:
+        """Leave the lifespan of an unregistered plugin, after the last call under way."""
+        if (stack := self._entered.pop(plugin, None)) is not None:
+            with self._lock:
+                # Listed first, so that a call which ends meanwhile looks here.
+                self.leaving[stack] = set()
+                self.leaving[stack] = self.calls.copy()
+            self.call_ended(None)
+            if not is_on_loop():
+                self.wait()
+
+    def call_ended(self, call: object) -> None:
+        """Leave the lifespans that waited for no other call."""
+        with self._lock:
+            for stack, calls in [*self.leaving.items()]:
+                calls.discard(call)
+                if not calls:
+                    del self.leaving[stack]
+                    # A thread, because the call may end on the loop that an async lifespan needs.
+                    self._threads.append(threading.Thread(target=stack.close, daemon=True))
+                    self._threads[-1].start()
+
+    def wait(self) -> None:
+        """Wait for the lifespans that are being left."""
+        while self._threads:
+            self._threads.pop().join()
 
 
 def fault_of(error: Exception, plugin: str, host: ExecutorHost) -> PluginFault:
@@ -54,25 +99,25 @@ def fault_of(error: Exception, plugin: str, host: ExecutorHost) -> PluginFault:
     return error if isinstance(error, PluginFault) else raised_in(_HOOK, error)
 
 
-def enter_lifespan(host: ExecutorHost, stack: ExitStack, implementation: Implementation) -> None:
-    """Enter the lifespan of a plugin, which the stack leaves again; raises what that raises."""
+def enter_lifespan(host: ExecutorHost, stack: ExitStack, implementation: Implementation) -> Any:
+    """Enter the lifespan of a plugin, which the stack leaves again; return the yielded object."""
     plugin = implementation.plugin
     lifespan: Any = implementation.call(host)
     if lifespan is None:
-        return
+        return None
     if hasattr(lifespan.__class__, "__enter__"):
-        lifespan.__enter__()
+        state = lifespan.__enter__()
         stack.callback(_leave, plugin, lifespan)
-    elif hasattr(lifespan.__class__, "__aenter__"):
+        return state
+    if hasattr(lifespan.__class__, "__aenter__"):
         from toolstile.drivers.async_lifespan import AsyncLife  # few plugins keep a loop busy
 
         life = AsyncLife(plugin, lifespan, host.engine.background.loop)
         # The wait until it is entered may be interrupted, as by Ctrl-C.
         stack.callback(life.end)
-        life.begin()
-    else:
-        expected = "a context manager, such as a function with @contextmanager makes, or None"
-        raise wrong_answer(_HOOK, lifespan, expected)
+        return life.begin()
+    expected = "a context manager, such as a function with @contextmanager makes, or None"
+    raise wrong_answer(_HOOK, lifespan, expected)
 
 
 def _leave(plugin: str, lifespan: Any) -> None:

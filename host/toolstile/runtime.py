@@ -83,10 +83,12 @@ class Engine:
 
     Args:
         interrupts: Exceptions of other frameworks that leave `dispatch` as they are.
+        lifespans: The `Lifespans` of the host, which know the calls under way.
     """
 
-    def __init__(self, interrupts: tuple[type[BaseException], ...]) -> None:
+    def __init__(self, interrupts: tuple[type[BaseException], ...], lifespans: Any) -> None:
         self.interrupts = interrupts
+        self.lifespans = lifespans
         self.workers = Workers()
         self.background = Background()
         self.sync = SyncDriver(self.workers, self.background)

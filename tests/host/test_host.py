@@ -859,9 +859,9 @@ def test_each_section_is_set_up_once_however_many_there_were_before_it() -> None
 
 def test_threads_that_need_it_first_get_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(Engine):
-        def __init__(self, interrupts: Any) -> None:
+        def __init__(self, interrupts: Any, lifespans: Any) -> None:
             time.sleep(0.02)
-            super().__init__(interrupts)
+            super().__init__(interrupts, lifespans)
 
     monkeypatch.setattr("toolstile.runtime.Engine", Slow)
     host = Host(discover=False)

@@ -27,13 +27,13 @@ class AsyncLife:
         self._lifespan = lifespan
         self._loop = loop
         self._life: asyncio.Task[Any] | None = None
-        self._entered: Future[None] = Future()
+        self._entered: Future[Any] = Future()
         self._stop = asyncio.Event()
 
-    def begin(self) -> None:
-        """Enter it; raises what entering raises."""
+    def begin(self) -> Any:
+        """Enter it and return the yielded object; raises what entering raises."""
         asyncio.run_coroutine_threadsafe(self._live(), self._loop)
-        self._entered.result()
+        return self._entered.result()
 
     def end(self) -> None:
         """Leave it, also where it is still being entered, and wait until it is left."""
@@ -50,8 +50,8 @@ class AsyncLife:
     async def _live(self) -> None:
         self._life = asyncio.current_task()
         try:
-            async with self._lifespan:
-                self._entered.set_result(None)
+            async with self._lifespan as state:
+                self._entered.set_result(state)
                 await self._stop.wait()
         except BaseException as error:
             if not self._entered.done():

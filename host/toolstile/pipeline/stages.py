@@ -107,7 +107,7 @@ CONFLICTING: Final = frozenset({EXECUTE, VALIDATE, ON_RESULT, PREPARE})
 """Stages at which a conflict can show: a resource may notice it before the commit."""
 
 
-def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
+def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:  # noqa: C901 - read from top to bottom
     """Take a call through its stages. One event is published, whatever becomes of the call.
 
     Returns:
@@ -117,11 +117,13 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
         BaseException: What is not the call's own; see `failures.classify_failure`.
     """
     traces: Entered = []
-    journal = call.executor.journal
+    journal, lifespans = call.executor.journal, call.executor.engine.lifespans
     call.around = CURRENT.get()
     try:
         try:
             CURRENT.set(call)
+            # Before the table, whose hooks hold states that outlast the call.
+            lifespans.calls.add(call)
             table = call.executor.table()
             try:
                 if table.traces:
@@ -152,6 +154,9 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
         call.around = None
         if traces:
             leave_traces(traces, call)
+        lifespans.calls.discard(call)
+        if lifespans.leaving:
+            lifespans.call_ended(call)
     if call.raises is not None:
         raise call.raises
     return call.outcome

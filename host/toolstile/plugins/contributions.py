@@ -135,13 +135,14 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
         if (field := model.model_fields.get("durability")) and field.annotation == Durability:
             _refuse_switches(table, plugin, settings)
             table["durability"] = settings.durability
-        return validate_table(
-            model,
-            _beside_the_file(table, plugin, model, settings),
-            plugin=settings.table_name(plugin) or plugin,
-            source=settings.source_of,
-            others=RESERVED,
-        )
+        name = settings.table_name(plugin) or plugin
+        if settings.path is not None:
+            # Paths are relative to the file, but for those that come from environment variables.
+            elsewhere = {key for key in table if f"plugins.{name}.{key}" in settings.variables}
+            named = {key: table[key] for key in table.keys() - elsewhere}
+            table |= beside(settings.path.parent, named, model)
+        source = settings.source_of
+        return validate_table(model, table, plugin=name, source=source, others=RESERVED)
     if table:
         name = f"plugins.{settings.table_name(plugin)}"
         raise ConfigurationError(
@@ -162,19 +163,6 @@ def _refuse_switches(table: Mapping[str, Any], plugin: str, settings: Settings) 
             f'Remove it, and write durability = "{line}" at the top of the configuration, or set '
             f"TOOLSTILE_DURABILITY={line}."
         )
-
-
-def _beside_the_file(
-    table: Mapping[str, Any], plugin: str, model: type[BaseModel], settings: Settings
-) -> Mapping[str, Any]:
-    """Return the table with its paths made absolute, but for those from elsewhere."""
-    if settings.path is None:
-        return table
-    name = f"plugins.{settings.table_name(plugin)}"
-    written = {
-        key: value for key, value in table.items() if f"{name}.{key}" not in settings.variables
-    }
-    return {**table, **beside(settings.path.parent, written, model)}
 
 
 def _check_model(model: object) -> None:

@@ -41,15 +41,17 @@ class HookManager(pluggy.PluginManager):
             self.unregister(name=name)
             raise
 
-    def in_order(self, hook: str, settings: Mapping[str, object]) -> Iterator[Implementation]:
-        """Yield a hook's implementations, with their plugins' settings, in the order of calling.
+    def in_order(
+        self, hook: str, settings: Mapping[str, object], states: Mapping[str, object]
+    ) -> Iterator[Implementation]:
+        """Yield a hook's implementations in the order of calling, wrappers first.
 
-        Wrappers come first.
+        Each has the settings and the state of its plugin.
         """
         caller: pluggy.HookCaller = getattr(self.hook, hook)
         for found in reversed(caller.get_hookimpls()):
-            own = settings.get(found.plugin_name)
-            yield implementation(found, hook, self.arguments[hook], own)
+            own = [each.get(found.plugin_name) for each in (settings, states)]
+            yield implementation(found, hook, self.arguments[hook], *own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ class Implementation:
     Args:
         hook: The hook.
         plugin: The plugin that has it.
-        call: Takes the hook's arguments but for the settings, which it has, positionally, in the
-            specification's order.
+        call: Takes the hook's arguments positionally, in the specification's order, without the
+            settings and the state, which it has.
         wants_params: Whether it is given the params, which may then have to be copied.
         wrapper: Whether `call` returns a generator that goes around the others.
         applies_to: Tells which tools it is asked for; None for all.
@@ -87,15 +89,15 @@ class Implementation:
 
 
 def implementation(
-    found: pluggy.HookImpl, hook: str, arguments: tuple[str, ...], settings: object = None
+    found: pluggy.HookImpl, hook: str, arguments: tuple[str, ...], *own: object
 ) -> Implementation:
-    """Return what pluggy has found, with its settings, ready to be called."""
+    """Return an implementation that pluggy has found, bound to its settings and its state."""
     wants_changes = "changes" in found.argnames
-    unbound = {"settings"} if wants_changes else {"settings", "changes"}
+    unbound = {"settings", "state"} if wants_changes else {"settings", "state", "changes"}
     arguments = tuple(name for name in arguments if name not in unbound)
     function, wanted = found.function, tuple(found.argnames)
     if wanted != arguments:
-        function = _picking(wanted, arguments)(function, settings)
+        function = _picking(wanted, arguments)(function, *own)
     applies_to, recalls = getattr(found.function, CONCERNS, (None, None))
     return Implementation(
         hook=hook,
@@ -111,11 +113,9 @@ def implementation(
 
 
 @lru_cache(maxsize=256)
-def _picking(
-    wanted: tuple[str, ...], given: tuple[str, ...]
-) -> Callable[[Callable[..., Any], object], Callable[..., Any]]:
+def _picking(wanted: tuple[str, ...], given: tuple[str, ...]) -> Callable[..., Callable[..., Any]]:
     # Written out, it costs one more call; picking from *args would cost as much as four. All
     # names are arguments of our specifications, so nothing else gets into the source.
-    source = f"lambda function, settings: lambda {', '.join(given)}: function({', '.join(wanted)})"
-    picking = eval(source, {})  # noqa: S307 - made of names of ours
-    return cast("Callable[[Callable[..., Any], object], Callable[..., Any]]", picking)
+    inner = f"lambda {', '.join(given)}: function({', '.join(wanted)})"
+    picking = eval(f"lambda function, settings, state: {inner}", {})  # noqa: S307 - names of ours
+    return cast("Callable[..., Callable[..., Any]]", picking)

@@ -24,22 +24,10 @@ from toolstile_hookspecs.policies import POLICY_METHODS
 from toolstile_hookspecs.support.text import nearest
 
 WRAPPABLE: Final = ("toolstile_parse", "toolstile_execute", "toolstile_render")
-AWAITABLE: Final = (
-    "toolstile_lookup",
-    "toolstile_parse",
-    "toolstile_check",
-    "toolstile_approve",
-    "toolstile_snapshot",
-    "toolstile_execute",
-    "toolstile_on_result",
-)
-ITERABLE: Final = (
-    "toolstile_sections",
-    "toolstile_resources",
-    "toolstile_commands",
-    "toolstile_dialects",
-    "toolstile_diagnose",
-)
+_AWAITED: Final = ("lookup", "parse", "check", "approve", "snapshot", "execute", "on_result")
+AWAITABLE: Final = tuple(f"{HOOK_PREFIX}{name}" for name in _AWAITED)
+_OFFERS: Final = ("sections", "resources", "commands", "dialects", "diagnose")
+ITERABLE: Final = tuple(f"{HOOK_PREFIX}{name}" for name in _OFFERS)
 
 _MARK: Final = f"{PROJECT}_impl"
 _FUNCTIONS: Final = (
@@ -205,6 +193,11 @@ def _no_such_argument(hook: str, name: str, plugin: object, known: tuple[str, ..
         return PluginFault(
             f"The plugin is the class {plugin.__name__}, and {hook} needs an instance.",
             f"Name an instance instead, such as `plugin = {plugin.__name__}()`.",
+        )
+    if name == "state":
+        return PluginFault(
+            f"{hook} asks for state, and the host calls it before toolstile_lifespan yields one.",
+            "Take state in a hook of a call; a provider or handler gets the object by its type.",
         )
     near = nearest(name, known)
     hint = f" Did you mean {near}?" if near else ""

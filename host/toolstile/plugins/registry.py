@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 from toolstile.plugins.conflicts import refuse_clashes
 from toolstile.plugins.contributions import (
@@ -35,9 +35,9 @@ from toolstile.plugins.registry_snapshot import PluginCatalog, snapshot_of
 from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
-from toolstile_hookspecs import Command, ConfigurationError, Dialect, PluginError
+from toolstile_hookspecs import Approver, Command, ConfigurationError, Dialect, PluginError
 from toolstile_hookspecs.support.deprecation import REQUIRES
-from toolstile_hookspecs.support.text import nearest
+from toolstile_hookspecs.support.text import nearest, suggest
 
 log = logging.getLogger(__name__)
 
@@ -64,12 +64,13 @@ class Plugins:
         self._lock = threading.RLock()
         self.manager = HookManager()
         self._records: dict[str, LoadedPlugin] = {}
+        self.states: dict[str, object] = {}
         self._refused: list[PluginReport] = []
         self._discovered = False
         self._asked: frozenset[str] = frozenset()
         self._installed: frozenset[str] = frozenset()
         self._dialects: tuple[int, Mapping[str, Dialect]] | None = None
-        self.view = snapshot_of({}, self.manager, 0)
+        self.view = snapshot_of({}, self.manager, 0, {})
         """All that plugins offer at this time."""
         self.catalog = PluginCatalog(lambda: self.view, self._renew)
 
@@ -137,10 +138,19 @@ class Plugins:
         with self._lock:
             record = self.loaded(name)
             del self._records[name]
+            self.states.pop(name, None)
             self.manager.unregister(name=name)
             if record.origin.source == "file":
                 forget(record.plugin)
             self._publish()
+
+    def hold(self, states: Mapping[str, object]) -> None:
+        """Bind the hooks to the objects that the plugins' lifespans have yielded."""
+        with self._lock:
+            new = {name: state for name, state in states.items() if state is not None}
+            if new or self.states:
+                self.states = new
+                self._publish()
 
     def configure(self, settings: Settings) -> None:
         """Let other settings hold, asking the plugins whose tables change for all they offer.
@@ -280,7 +290,6 @@ class Plugins:
             self._refused.append(replace(origin.refused("failed", fault), named=named))
 
     def _take(self, origin: PluginSource, plugin: object = None) -> LoadedPlugin:
-        """Take a plugin; it is loaded from where it comes from, unless Python gives it."""
         try:
             if origin.source == "file":
                 plugin = load_file(Path(origin.location or ""))
@@ -321,9 +330,10 @@ class Plugins:
         return with_sections(found, own)
 
     def _own(self, name: str) -> Implementations:
-        """Return a function that gives a plugin's own implementations of a hook."""
         return lambda hook, settings: [
-            found for found in self.manager.in_order(hook, {name: settings}) if found.plugin == name
+            found
+            for found in self.manager.in_order(hook, {name: settings}, {})
+            if found.plugin == name
         ]
 
     def _refuse_taken(self, origin: PluginSource, plugin: object) -> None:
@@ -343,7 +353,6 @@ class Plugins:
             )
 
     def _switched_off(self, origin: PluginSource) -> PluginReport | None:
-        """Return, and keep, the report of a plugin that is switched off."""
         name = origin.name
         try:
             enabled = host_keys(self.settings, name).enabled
@@ -415,7 +424,6 @@ class Plugins:
         self._renew(name)
 
     def _put(self, name: str, contribution: Contribution) -> None:
-        """Replace what a plugin offers, unless another plugin has some of it."""
         refuse_clashes(name, contribution, self._records.values())
         self._records[name] = replace(self._records[name], contribution=contribution)
 
@@ -427,7 +435,7 @@ class Plugins:
             self._records[name] = replace(record, complaints=complaints)
 
     def _publish(self) -> None:
-        self.view = snapshot_of(self._records, self.manager, self.view.generation + 1)
+        self.view = snapshot_of(self._records, self.manager, self.view.generation + 1, self.states)
 
 
 def _file(path: Path) -> PluginSource:
@@ -448,3 +456,52 @@ def _absent(
         remedy += f' If it may be absent here, write optional_plugins = ["{name}"] at the top.'
     fault = PluginFault(cause, remedy, misconfigured=not optional)
     return PluginSource(name, "configuration").refused("absent", fault)
+
+
+# --- Approvers and dialects by name
+
+
+_WITHOUT_DIALECTS: Final = (
+    "Plugins bring them, and none that is loaded does. Write Host(discover=['dialects']) for those "
+    "that are built in, or leave discover out."
+)
+
+
+def approver_named(name: str, plugins: Plugins) -> Approver:
+    """Return the approver of a plugin.
+
+    Raises:
+        ConfigurationError: When no loaded plugin of that name is one.
+    """
+    implementations = plugins.implementations("toolstile_approve")
+    found = next((each for each in implementations if each.plugin == name), None)
+    if found is not None:
+        return found.call
+    there = sorted(implementation.plugin for implementation in implementations)
+    met = next((report for report in plugins.reports if report.name == name), None)
+    if met is None:
+        remedy = suggest(name, there) or "; install it, or name another."
+    else:
+        remedy = "; name another." if met.status == "loaded" else f". {met.fault} {met.remedy}"
+    raise ConfigurationError(
+        f"approver = {name!r}: no loaded plugin of that name implements toolstile_approve "
+        f"(there are: {', '.join(there) or 'none'}){remedy}"
+    )
+
+
+def dialect_named(name: str, plugins: Plugins) -> Dialect:
+    """Return a provider's dialect.
+
+    Raises:
+        ConfigurationError: When there is none of that name; lists those there are.
+    """
+    dialects = plugins.dialects()
+    if name in dialects:
+        return dialects[name]
+    known = sorted(dialects)
+    near = suggest(name, known) or f". Known: {', '.join(known) or 'none'}."
+    blocked = ", ".join(repr(each.name) for each in plugins.reports if each.status == "blocked")
+    switched_off = f"Switched off: {blocked}." if blocked else ""
+    causes = (switched_off, *plugins.faults_in("toolstile_dialects"))
+    text = " ".join(filter(None, causes)) or ("" if known else _WITHOUT_DIALECTS)
+    raise ConfigurationError(f"There is no dialect {name!r}{near} {text}".rstrip())

@@ -25,7 +25,7 @@ class RegistrySnapshot:
         implementations: By hook, in the order of calling.
         wrappers: By hook, the outermost first.
         sections: Of all plugins, in the order of registration.
-        bindings: Of all plugins, likewise.
+        bindings: Of all plugins, likewise; before them those of their states, by type.
         providers: The plugin that has bound it, by kind of resource.
         policies: What makes each kind of policy.
         tools: The tools by name, in order.
@@ -48,12 +48,17 @@ class RegistrySnapshot:
 
 
 def snapshot_of(
-    records: Mapping[str, LoadedPlugin], manager: HookManager, generation: int
+    records: Mapping[str, LoadedPlugin],
+    manager: HookManager,
+    generation: int,
+    states: Mapping[str, object],
 ) -> RegistrySnapshot:
-    """Return what the loaded plugins offer now."""
+    """Return what the loaded plugins offer now, their hooks bound to these states."""
     offered = {name: record.contribution for name, record in records.items()}
     settings = {name: offer.settings for name, offer in offered.items()}
-    calls = {hook: tuple(manager.in_order(hook, settings)) for hook in manager.arguments}
+    calls = {hook: tuple(manager.in_order(hook, settings, states)) for hook in manager.arguments}
+    # A type that is built in, or that two plugins yield, does not name one object.
+    types = [type(state) for state in states.values() if type(state).__module__ != "builtins"]
     # Wire names of plugins with a prefix give way.
     settled = sorted(offered.values(), key=lambda each: bool(each.prefix))
     return RegistrySnapshot(
@@ -61,7 +66,14 @@ def snapshot_of(
         implementations=_only(calls, wrappers=False),
         wrappers=_only(calls, wrappers=True),
         sections=tuple(section for offer in offered.values() for section in offer.sections),
-        bindings=tuple(binding for offer in offered.values() for binding in offer.bindings),
+        bindings=(
+            *(
+                Binding[Any].instance(type(s), s)
+                for s in states.values()
+                if types.count(type(s)) == 1
+            ),
+            *(binding for offer in offered.values() for binding in offer.bindings),
+        ),
         providers=MappingProxyType(
             {binding.kind: name for name, offer in offered.items() for binding in offer.bindings}
         ),

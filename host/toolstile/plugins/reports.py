@@ -164,16 +164,8 @@ def _where_hooks_stand(plugin: object) -> str:
 # --- Places in an author's file
 
 
-_MACHINERY: Final = frozenset(
-    {
-        "dataclasses",
-        "importlib",
-        "importlib_metadata",
-        "pydantic",
-        "toolstile",
-        "toolstile_hookspecs",
-    }
-)
+_LIBRARIES: Final = {"dataclasses", "importlib", "importlib_metadata", "pydantic"}
+_MACHINERY: Final = {*_LIBRARIES, "toolstile", "toolstile_hookspecs"}
 """The packages that import what an author writes, or make classes of it."""
 
 
