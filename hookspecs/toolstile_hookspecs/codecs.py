@@ -1,4 +1,4 @@
-"""The codecs of tools' values, and what hosts and plugins share of reading and writing them.
+"""The codecs of tools' values, and functions of hosts and plugins around them.
 
 `tool.params_codec` and `tool.result_codec` are each a `ValueCodec`: a `Codec` where a Python type
 stands for the values, a `SchemaCodec` where a JSON Schema does.

@@ -43,15 +43,15 @@ _known: Final[WeakKeyDictionary[Any, tuple[Any, tuple[_Declared, ...]]]] = WeakK
 
 
 def require(condition: Condition, description: str) -> Callable[[F], F]:
-    """Declare what must hold before a handler runs.
+    """Declare a condition before a handler runs.
 
     Args:
         condition: A predicate over the handler's arguments; it names those it needs.
-        description: What the model reads when it does not hold.
+        description: The text for the model if the condition does not hold.
 
     Raises:
-        DefinitionError: Where the predicate names an argument that the handler has not,
-            is async, or is not described.
+        DefinitionError: If the predicate names an unknown argument or is async, or the
+            description is empty.
 
     Example:
         >>> @require(lambda params: params > 0, "params must be positive")
@@ -64,11 +64,11 @@ def require(condition: Condition, description: str) -> Callable[[F], F]:
 
 
 def ensure(condition: Condition, description: str) -> Callable[[F], F]:
-    """Declare what must hold of what a handler returns.
+    """Declare a condition on the result of a handler.
 
     Args:
         condition: A predicate over `result` and any of the handler's arguments.
-        description: What the model reads when it does not hold.
+        description: The text for the model if the condition does not hold.
 
     Raises:
         DefinitionError: See `require`.
@@ -85,8 +85,8 @@ def _decorator(label: str, condition: Condition, description: str) -> Callable[[
         )
     if not isinstance(cast("object", description), str) or not description.strip():
         raise DefinitionError(
-            f"The condition {name} has no description; say what must hold, as that is what the "
-            "model reads."
+            f"The condition {name} has no description; give one, which the model reads if the "
+            "condition does not hold."
         )
     names = tuple(inspect.signature(condition).parameters)
     return functools.partial(_wrap, _Declared(label, condition, names, description))
@@ -144,7 +144,7 @@ def _signature_for(declared: _Declared, handler: Any) -> inspect.Signature:
 
 
 def _told(conditions: list[_Declared], values: dict[str, Any]) -> str:
-    """Return what the model reads of the conditions that do not hold, nothing if all do."""
+    """Return the text for the model about the conditions that do not hold, or ""."""
     texts = [each.description for each in conditions if not _holds(each, values)]
     if not texts:
         return ""
@@ -158,7 +158,7 @@ def _told(conditions: list[_Declared], values: dict[str, Any]) -> str:
 def _holds(declared: _Declared, values: dict[str, Any]) -> bool:
     try:
         return bool(declared.holds(**{name: values[name] for name in declared.names}))
-    except Exception as error:  # noqa: BLE001 - the author's; a model is told nothing of it
+    except Exception as error:  # noqa: BLE001 - code of the author, whose exceptions no model reads
         log.info("The condition %r raised %r.", declared.description, error)
         return False
 

@@ -1,5 +1,7 @@
 """The context that a handler gets beside its params."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -63,11 +65,9 @@ class CallControl(Protocol):
 
     def call(self, call: ToolCall) -> Outcome:
         """Dispatch a nested call and wait for it."""
-        ...
 
     def acall(self, call: ToolCall) -> Awaitable[Outcome]:
         """Dispatch a nested call."""
-        ...
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """Pass a progress report on."""
@@ -77,35 +77,29 @@ class CallControl(Protocol):
 
     def paused(self) -> AbstractContextManager[None]:
         """Stop the handler's timeout, and those of its callers, while it waits to begin."""
-        ...
 
     def check_exclusive(self, what: str) -> None:
         """Raise `ResourceBusyError` where the call can have nothing for itself alone."""
 
     def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call back when the call is given up; return what takes that back."""
-        ...
 
     def crossings(self) -> Sequence[bytes]:
         """Return traces to enter in the process of the handler, as JSON; see `CrossingTrace`."""
-        ...
 
     @property
     def handler_state(self) -> HandlerState:
         """The progress of the handler, for plugins that depend on its effects."""
-        ...
 
     @property
     def is_over(self) -> bool:
         """True when the top-level call around it has ended, kept or rolled back."""
-        ...
 
     def keep(self, effect_id: str) -> CallRecord:
         """Return the record of a successful call, in a participant's `prepare` or `join`.
 
         A `Replay` of the same id then changes nothing in this session.
         """
-        ...
 
 
 @dataclass(frozen=True, repr=False)

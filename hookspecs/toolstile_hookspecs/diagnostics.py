@@ -19,9 +19,9 @@ class Severity(StrEnum):
 
     OK = "ok"
     NOTE = "note"
-    """Nothing is wrong: something is not there, or switched off, and need not be otherwise."""
+    """Something is absent or switched off, which is not a fault."""
     WARNING = "warning"
-    """Calls work, but somebody should look at it."""
+    """Calls work, but a person should check it."""
     ERROR = "error"
     """Calls that need it fail."""
 
@@ -31,16 +31,16 @@ _WRONG: Final = frozenset({Severity.WARNING, Severity.ERROR})
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something that is as it should be, or that is wrong, with its remedy; holds no secret.
+    """A finding, good or bad; a bad one has a remedy. It holds no secret.
 
     Args:
-        subject: What it is about, in a few words, such as a file.
-        text: What is the case, a sentence.
-        severity: How bad it is.
-        remedy: What to do, a sentence; needed for what is wrong.
+        subject: The subject in a few words, such as a file.
+        text: The finding, a sentence.
+        severity: The severity.
+        remedy: The remedy, a sentence; needed for warnings and errors.
 
     Raises:
-        DefinitionError: When something is wrong and there is no remedy.
+        DefinitionError: For a warning or an error without a remedy.
 
     Example:
         >>> Diagnostic.error("the database", "It is not there.", "Run `createdb x`.").text
@@ -53,29 +53,29 @@ class Diagnostic:
     remedy: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that what is wrong has a remedy."""
+        """Check that a fault has a remedy."""
         object.__setattr__(self, "severity", Severity(self.severity))
         if self.severity in _WRONG and not self.remedy:
             raise DefinitionError(f"Diagnostic {self.subject!r}: say in `remedy` how to fix it.")
 
     @classmethod
     def ok(cls, subject: str, text: str) -> Diagnostic:
-        """Return that something is as it should be."""
+        """Return a good finding."""
         return cls(subject, text)
 
     @classmethod
     def note(cls, subject: str, text: str, remedy: str | None = None) -> Diagnostic:
-        """Return that something is not there or switched off, and what to do to have it."""
+        """Return that something is absent or switched off, and how to have it."""
         return cls(subject, text, Severity.NOTE, remedy)
 
     @classmethod
     def warning(cls, subject: str, text: str, remedy: str) -> Diagnostic:
-        """Return that somebody should look at something."""
+        """Return that a person should check something."""
         return cls(subject, text, Severity.WARNING, remedy)
 
     @classmethod
     def error(cls, subject: str, text: str, remedy: str) -> Diagnostic:
-        """Return that calls which need something fail."""
+        """Return that calls fail."""
         return cls(subject, text, Severity.ERROR, remedy)
 
 
@@ -99,26 +99,25 @@ def is_notice(record: logging.LogRecord) -> bool:
 
 @runtime_checkable
 class StageTrace(Protocol):
-    """A trace that hears of every stage of its call, to time them or to open spans."""
+    """A trace with the stages of its call, to time them or to open spans."""
 
     def stage(self, stage: Stage) -> None:
-        """Hear that the call enters a stage, which ends the one before.
+        """Enter a stage, and leave the one before.
 
-        Called on the thread and in the context in which the trace was entered. A stage may
-        come more than once: checks are repeated after an approval, and a contained call is
-        run again after a conflict. What it raises is logged.
+        Called on the thread and in the context of the trace. A stage may come again: checks after
+        an approval, and all stages of a contained call after a conflict. An exception is logged.
         """
 
 
 @runtime_checkable
 class CrossingTrace(Protocol):
-    """A trace that goes along into the process of an isolated handler."""
+    """A trace that follows an isolated handler into its process."""
 
     def crossing(self) -> AbstractContextManager[None] | None:
-        """Return what is to be entered around the handler, in its process.
+        """Return a context manager to enter around the handler, in its process, or None.
 
-        Called where the handler is about to start. What it returns, such as a dataclass, crosses
-        as `PortableValues` write it. It is entered once the handler's module is imported, and
-        left before the process ends; None stays here. What it raises, here and there, is logged.
+        Called just before the handler starts. The context manager, such as a dataclass, crosses
+        in the form of `PortableValues`. The process enters it once the handler's module is
+        imported. Exceptions here and there are logged.
         """
         ...

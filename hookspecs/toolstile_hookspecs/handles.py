@@ -1,5 +1,7 @@
 """Handles of the host: plugins drive calls through them and never import the host."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 import argparse
@@ -31,22 +33,18 @@ class Catalog(Protocol):
 
     def get(self, name: str) -> Tool[Any, Any] | None:
         """Return the tool of a name or wire name, or None."""
-        ...
 
     def names(self) -> Sequence[str]:
         """Return all names, in order."""
-        ...
 
     def plugin_of(self, name: str) -> str | None:
         """Return the plugin that offers the tool, or None."""
-        ...
 
     def invalidate(self, plugin: str) -> None:
         """Ask a plugin for its sections again; its tools may have changed."""
 
     def __iter__(self) -> Iterator[Tool[Any, Any]]:
         """Yield the tools in order."""
-        ...
 
 
 class ExecutorHandle(Protocol):
@@ -55,46 +53,38 @@ class ExecutorHandle(Protocol):
     @property
     def session(self) -> SessionProtocol:
         """The session the calls run in."""
-        ...
 
     @property
     def prompt(self) -> Prompt:
         """The prompt whose tools can be called."""
-        ...
 
     @property
     def resources(self) -> ResourceResolver:
         """The resources outside of any call: nothing there is rolled back."""
-        ...
 
     def request(self, said: RequestTexts) -> None:
         """Add to the request of the session, for calls from now on; see `ToolContext.request`."""
 
     def dispatch(self, call: ToolCall, *, using: ForeignCall | None = None) -> Outcome:
         """Dispatch a call and wait for it; `using` runs a `ForeignTool` that has no callable."""
-        ...
 
     def adispatch(self, call: ToolCall, *, using: ForeignCall | None = None) -> Awaitable[Outcome]:
         """Dispatch a call; see `dispatch`."""
-        ...
 
     def dispatch_all(
         self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
     ) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel, isolated from one another; results in call order."""
-        ...
 
     def adispatch_all(
         self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
     ) -> Awaitable[list[Outcome | BaseException]]:
         """Dispatch calls in parallel; see `dispatch_all`."""
-        ...
 
     def adispatch_each(
         self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
     ) -> Sequence[Coroutine[Any, Any, Outcome]]:
         """Return calls of one batch, each carried out where it is awaited; await them all."""
-        ...
 
     def resume(
         self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
@@ -109,17 +99,14 @@ class ExecutorHandle(Protocol):
             answer: The answer of the person.
             more: A foreign callable, and the change set; see `ResumeArguments`.
         """
-        ...
 
     def aresume(
         self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Awaitable[Outcome]:
         """Dispatch a pending call again; see `resume`."""
-        ...
 
     def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
         """Open the sections that a call asked for, and render the prompt again."""
-        ...
 
 
 class HostHandle(Protocol):
@@ -137,35 +124,28 @@ class HostHandle(Protocol):
     @property
     def catalog(self) -> Catalog:
         """The tools of all plugins."""
-        ...
 
     @property
     def clock(self) -> Clock:
         """The source of time."""
-        ...
 
     @property
     def prompt(self) -> Prompt:
         """The prompt made of the sections of all plugins."""
-        ...
 
     def settings(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None where it declares none."""
-        ...
 
     def dialect(self, name: str) -> Dialect:
         """Return a provider's dialect; the error for an unknown name lists the known."""
-        ...
 
     def session(self, text: str, *, kinds: Iterable[type[Any]] = ()) -> SessionProtocol:
         """Return the session that `snapshot().to_json()` wrote; `kinds` as no section has them."""
-        ...
 
     def executor(
         self, **arguments: Unpack[ExecutorArguments]
     ) -> AbstractContextManager[ExecutorHandle]:
         """Return an executor, in a new session unless one is given; see `ExecutorArguments`."""
-        ...
 
     def register(self, plugin: object, name: str | None = None) -> None:
         """Register one more plugin; on a `PluginError` nothing of it stays."""
@@ -180,23 +160,18 @@ class Dialect(Protocol):
     @property
     def name(self) -> str:
         """The name by which it is requested."""
-        ...
 
     def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Any]:
         """Return the tools in the provider's shape."""
-        ...
 
     def calls(self, reply: Any) -> list[ToolCall]:
         """Return the calls in a model's reply."""
-        ...
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[Any]:
         """Return outcomes as the messages that answer the model."""
-        ...
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
         """Return the calls of a recorded conversation, or None if it has another shape."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Policies: rules over calls, their decisions and their memory."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
@@ -144,19 +146,16 @@ class ToolPolicy(Protocol):
     @property
     def name(self) -> str:
         """The unique name of this instance; two of one host must differ."""
-        ...
 
     def check(
         self, tool: Tool[Any, Any], params: Any, *, context: ToolContext
     ) -> PolicyDecision | Awaitable[PolicyDecision]:
         """Decide. Changes nothing and holds no lock; an exception denies."""
-        ...
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> Awaitable[None] | None:
         """Remember a success, before the commit; an exception vetoes it."""
-        ...
 
 
 @runtime_checkable
@@ -168,7 +167,6 @@ class SupportsReserve(Protocol):
 
         It must not wait. The record that it saves is not rolled back with the call.
         """
-        ...
 
 
 @runtime_checkable

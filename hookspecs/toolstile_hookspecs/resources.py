@@ -1,5 +1,7 @@
 """Resources: objects that handlers get by type, and their lifetime."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 import inspect
@@ -44,11 +46,9 @@ class ResourceResolver(Protocol):
             CircularDependencyError: When bindings depend on one another in a circle.
             ResourceBusyError: When an exclusive one is held and cannot be waited for.
         """
-        ...
 
     def __contains__(self, kind: type[object]) -> bool:
         """Tell whether something is bound for the type."""
-        ...
 
 
 class CallResources(ResourceResolver, Protocol):
@@ -56,11 +56,9 @@ class CallResources(ResourceResolver, Protocol):
 
     async def aget(self, kind: type[T]) -> T:
         """Return the resource; wait for an exclusive one without blocking the loop."""
-        ...
 
     def is_portable(self, kind: type[object]) -> bool:
         """Tell whether what is bound for the type may cross into another process."""
-        ...
 
 
 class OpenResources(ResourceResolver, Protocol):
@@ -68,7 +66,6 @@ class OpenResources(ResourceResolver, Protocol):
 
     def tool_scope(self) -> AbstractContextManager[ResourceResolver]:
         """Enter the scope of one call; its instances are closed at the end."""
-        ...
 
     def close(self) -> None:
         """Close all instances in reverse order, also after errors."""

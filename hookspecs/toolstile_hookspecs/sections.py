@@ -1,5 +1,7 @@
 """Sections: guidance and tools together, and the rules that go with them."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 import string
@@ -26,36 +28,29 @@ class Section(Protocol):
     @property
     def key(self) -> str:
         """The key, unique among its siblings."""
-        ...
 
     @property
     def title(self) -> str:
         """The heading."""
-        ...
 
     @property
     def tools(self) -> Sequence[Tool[Any, Any]]:
         """The tools it offers."""
-        ...
 
     @property
     def policies(self) -> Sequence[ToolPolicy]:
         """The rules over its tools."""
-        ...
 
     @property
     def resources(self) -> Sequence[Binding[Any]]:
         """The resources for its tools."""
-        ...
 
     @property
     def children(self) -> Sequence[Section]:
         """The sections within it."""
-        ...
 
     def is_enabled(self, session: SessionProtocol | None) -> bool:
         """Tell whether it is part of the prompt now."""
-        ...
 
     def setup(self, session: SessionProtocol) -> None:
         """Register the slices and reducers its tools need, again in each executor of a session.
@@ -65,7 +60,6 @@ class Section(Protocol):
 
     def render_body(self, params: Mapping[str, Any]) -> str:
         """Return its text; raises `PromptValidationError` for a placeholder without a value."""
-        ...
 
 
 class Visibility(Enum):

@@ -1,5 +1,7 @@
 """Session state as handlers and policies see it: slices, reducers, a dispatcher."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -48,15 +50,12 @@ class SliceView(Protocol[S]):
 
     def latest(self) -> S | None:
         """Return the newest item, or None."""
-        ...
 
     def all(self) -> Sequence[S]:
         """Return all items, oldest first."""
-        ...
 
     def where(self, predicate: Callable[[S], bool]) -> Sequence[S]:
         """Return the items for which the predicate holds."""
-        ...
 
     def append(self, item: S) -> None:
         """Add an item at the end."""
@@ -84,7 +83,6 @@ class Dispatcher(Protocol):
 
         It is called after the top-level call has committed. An exception is logged.
         """
-        ...
 
     def publish(self, event: object) -> None:
         """Publish an event; inside a call, after the commit or not at all."""
@@ -96,16 +94,13 @@ class SessionSnapshot(Protocol):
     @property
     def session_id(self) -> str:
         """The id of the session."""
-        ...
 
     @property
     def tag(self) -> str | None:
         """The name given to `snapshot`."""
-        ...
 
     def to_json(self) -> str:
         """Return it as versioned JSON."""
-        ...
 
 
 class SessionProtocol(Protocol):
@@ -114,23 +109,19 @@ class SessionProtocol(Protocol):
     @property
     def id(self) -> str:
         """The session's id."""
-        ...
 
     @property
     def dispatcher(self) -> Dispatcher:
         """The dispatcher of its events."""
-        ...
 
     def __getitem__(self, type_: type[S], /) -> SliceView[S]:
         """Return the slice of a type."""
-        ...
 
     def dispatch(self, event: object) -> None:
         """Let the reducers registered for the event's type change their slices."""
 
     def snapshot(self, *, tag: str | None = None) -> SessionSnapshot:
         """Return the state as it is now."""
-        ...
 
     def restore(self, snapshot: Any) -> None:
         """Put the state back; logs stay as they are."""
@@ -140,4 +131,3 @@ class SessionProtocol(Protocol):
 
     def clone(self, *, id: str | None = None) -> SessionProtocol:  # noqa: A002 - it is the id
         """Return an independent session with the same state and reducers."""
-        ...

@@ -41,11 +41,11 @@ def stored_as(
 
 
 def stored_names(class_: type[Any]) -> tuple[str, ...]:
-    """Return the names of a class itself, the present one first; none where it has none."""
+    """Return the stored names of a class itself, the present one first."""
     names: tuple[str, ...] = vars(class_).get(_NAMES, ())
     return names
 
 
 def is_of_policy(class_: object) -> bool:
-    """Tell whether the items of a class are what policies remember of calls."""
+    """Tell whether the items of a class are the memory of policies."""
     return getattr(class_, _OF_POLICY, False) is True

@@ -1,5 +1,7 @@
 """Participants of a call's transaction beside the session, and transactional resources."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
@@ -21,15 +23,12 @@ class Participant(Protocol):
 
     def prepare(self) -> Awaitable[None] | None:
         """Do all of the commit that can fail; an exception rolls the call back."""
-        ...
 
     def commit(self) -> Awaitable[None] | None:
         """Make the change final; an exception gives the outcome `commit_failed`."""
-        ...
 
     def rollback(self) -> Awaitable[None] | None:
         """Undo the change; called once, whether prepared or not."""
-        ...
 
 
 @runtime_checkable
@@ -41,7 +40,6 @@ class SupportsJoin(Protocol):
 
     def join(self) -> Awaitable[None] | None:
         """Record the success; an exception rolls the nested call back."""
-        ...
 
 
 @runtime_checkable
@@ -53,7 +51,6 @@ class Decider(Protocol):
 
     def decided(self, key: str) -> bool | None:
         """Tell whether the call of a key was committed; None where that is not known."""
-        ...
 
 
 @runtime_checkable
@@ -70,7 +67,6 @@ class SupportsDiff(Protocol):
 
     def diff(self) -> str | Awaitable[str]:
         """Return the changes for a person to read, or an empty text; called before `prepare`."""
-        ...
 
 
 # --- Transactional resources
@@ -86,7 +82,6 @@ class ResourceBranch(Participant, Protocol):
     @property
     def resource(self) -> Any:
         """The object that the handler receives."""
-        ...
 
 
 @runtime_checkable
@@ -95,7 +90,6 @@ class Branchable(Protocol):
 
     def branch(self, context: ToolContext, parent: Any | None) -> ResourceBranch:
         """Return a branch, in O(1) at a call's first access; a nested call's is of its parent's."""
-        ...
 
 
 @runtime_checkable
@@ -107,7 +101,6 @@ class Exclusive(Protocol):
 
     def begin(self) -> Any:
         """Begin, or for a nested call begin a savepoint; return its name."""
-        ...
 
     def commit(self, savepoint: Any) -> None:
         """Keep the changes since `begin` returned the savepoint; see `SupportsPrepare`."""

@@ -209,7 +209,7 @@ def test_an_async_predicate_is_refused():
 
 
 def test_a_condition_needs_words():
-    with pytest.raises(DefinitionError, match="has no description; say what must hold"):
+    with pytest.raises(DefinitionError, match="has no description; give one"):
         ensure(lambda result: True, " ")
 
 
@@ -223,5 +223,5 @@ def test_conditions_are_written_below_the_decorator():
 def test_a_condition_is_a_function_and_its_words_are_a_text(declare):
     with pytest.raises(TypeError, match="'x' is not a callable object"):
         declare("x", "must hold")
-    with pytest.raises(DefinitionError, match="has no description; say what must hold"):
+    with pytest.raises(DefinitionError, match="has no description; give one"):
         declare(lambda params: True, 5)

@@ -5,6 +5,8 @@ A `Codec` wraps the one `TypeAdapter` of a type; `NoParams` is for tools that ta
 at once.
 """
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 import json
@@ -49,27 +51,21 @@ class ValueCodec(Protocol):
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema (2020-12) of the values; the caller owns the copy."""
-        ...
 
     def secret_schema(self) -> Schema:
         """Return the schema where it says that something is secret, else an empty one."""
-        ...
 
     def decode(self, text: Json) -> Any:
         """Return the value that the JSON text stands for, or raise `ToolValidationError`."""
-        ...
 
     def copy(self, text: Json) -> Any:
         """Return the value of a text that was decoded before, as a copy of one's own."""
-        ...
 
     def encode(self, value: object) -> bytes:
         """Return the value as compact JSON; raises `ValueError` when it has none."""
-        ...
 
     def fits(self, value: object) -> str | None:
         """Return why the value is not one of these, or None when it is."""
-        ...
 
 
 class Codec:

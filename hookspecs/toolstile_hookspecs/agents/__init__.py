@@ -1,1 +1,1 @@
-"""Agents: the neutral conversation with a model, and what providers and guidance implement."""
+"""Agents: the neutral conversation with a model, providers and guidance."""

@@ -1,5 +1,7 @@
 """Guidance of a model: providers of feedback, and checkers of its task's completion."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 import html
@@ -118,7 +120,7 @@ class FeedbackTrigger:
 
     Args:
         every_n_calls: After so many calls since its own last feedback.
-        every_n_seconds: After so many seconds since then; at once where there was none.
+        every_n_seconds: After so many seconds since then; at once without earlier feedback.
         on_file_created: Once in a session, when the workspace has this file and had not at first.
 
     Raises:
@@ -140,10 +142,10 @@ class FeedbackTrigger:
 
 @dataclass(frozen=True, kw_only=True)
 class GuidanceContext:
-    """The run as providers and checkers see it; calls and feedback are those of its prompt.
+    """The run as providers and checkers see it, with the calls and feedback of its prompt.
 
     Args:
-        session: A copy of the session: what is written there is gone afterwards.
+        session: A copy of the session, so that changes are lost.
         prompt: The prompt.
         resources: The resources outside of any call.
         clock: The source of time.
@@ -153,9 +155,9 @@ class GuidanceContext:
         tool_call_count: The top-level calls so far in the session, failed and denied ones too.
         calls: The newest of them, oldest first.
         given: The last feedback of each provider, by name, oldest first.
-        text: The model's last text, where completion is checked.
-        tentative_output: The typed answer, where completion is checked and the prompt has one.
-        stop_reason: Why the model stopped, where completion is checked.
+        text: The model's last text, for a checker of completion.
+        tentative_output: The typed answer, for a checker, if the prompt has one.
+        stop_reason: Why the model stopped, for a checker.
         refusals: How often in a row its stop was refused.
     """
 
@@ -204,20 +206,17 @@ class GuidanceContext:
 
 
 class FeedbackProvider(Protocol):
-    """Says something to the model after its calls; what it raises is logged and left out."""
+    """Gives feedback to the model after its calls; an exception is logged."""
 
     @property
     def name(self) -> str:
         """The name, unique in a prompt."""
-        ...
 
     def should_run(self, context: GuidanceContext) -> bool | Awaitable[bool]:
         """Tell whether there may be something to say; asked when its trigger fires."""
-        ...
 
     def provide(self, context: GuidanceContext) -> Feedback | Awaitable[Feedback | None] | None:
         """Return the feedback, or None."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +249,7 @@ class TaskCompletionResult:
 
     def __post_init__(self) -> None:
         if not self.complete and not (self.feedback or "").strip():
-            raise DefinitionError("TaskCompletionResult.incomplete: say what is missing.")
+            raise DefinitionError("TaskCompletionResult.incomplete: name the missing parts.")
 
     @classmethod
     def ok(cls, feedback: str | None = None) -> TaskCompletionResult:
@@ -259,15 +258,14 @@ class TaskCompletionResult:
 
     @classmethod
     def incomplete(cls, feedback: str) -> TaskCompletionResult:
-        """Return the answer that has the model go on; it reads the feedback."""
+        """Return the answer that makes the model continue, with feedback for it."""
         return cls(complete=False, feedback=feedback)
 
 
 class TaskCompletionChecker(Protocol):
-    """Says whether a task is complete when the model stops; what it raises refuses the stop."""
+    """Decides whether a task is complete when the model stops; an exception refuses the stop."""
 
     def check(
         self, context: GuidanceContext
     ) -> TaskCompletionResult | Awaitable[TaskCompletionResult]:
         """Return the verdict."""
-        ...

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from itertools import starmap
 from typing import Any, Final, cast
 
 from pydantic_core import from_json
@@ -26,7 +25,7 @@ class Role(StrEnum):
 
 
 class StopReason(StrEnum):
-    """The reason why a reply, or a whole run, came to its end."""
+    """The reason for the end of a reply or a whole run."""
 
     END = "end"
     """The model has said all."""
@@ -58,11 +57,11 @@ class Usage:
     """The tokens of one reply, or of several.
 
     Args:
-        input_tokens: All that the model read, those from a cache included.
-        output_tokens: All that it wrote, its reasoning included.
-        cached_tokens: Those of the input that came from a cache.
-        cache_written_tokens: Those of the input that were written to a cache.
-        reasoning_tokens: Those of the output that are reasoning, as far as the provider tells.
+        input_tokens: All input tokens, cached ones included.
+        output_tokens: All output tokens, reasoning included.
+        cached_tokens: Input tokens read from a cache.
+        cache_written_tokens: Input tokens written to a cache.
+        reasoning_tokens: Output tokens for reasoning, if the provider counts them.
         cost: The cost by the prices of the configuration, None without a price for the model.
 
     Example:
@@ -83,7 +82,7 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum; a cost that is unknown adds nothing to one that is known."""
+        """Return the sum; an unknown cost counts as 0 beside a known one."""
         costs = [each.cost for each in (self, other) if each.cost is not None]
         names = [each.name for each in fields(self) if each.name != "cost"]
         tokens = {name: getattr(self, name) + getattr(other, name) for name in names}
@@ -112,7 +111,7 @@ class CallMade:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The arguments as a dict; empty where they are not JSON, of which the host tells more."""
+        """The arguments as a dict, empty if they are not JSON, which the host then reports."""
         try:
             read: object = json.loads(self.arguments)
         except ValueError:
@@ -151,9 +150,9 @@ class Message:
         text: Its text.
         calls: The calls that the model made in it.
         answers: The results of calls.
-        dialect: The dialect of `items`, empty where there are none.
+        dialect: The dialect of `items`, empty without items.
         items: The provider's own items as they came, reasoning and signatures among them.
-        request_id: The id of the request that says it, None for what the loop adds.
+        request_id: The id of the request, None for texts of the loop.
     """
 
     role: Role
@@ -166,7 +165,7 @@ class Message:
 
     @classmethod
     def user(cls, text: str, request_id: str | None = None) -> Message:
-        """Return what a person, or the loop, says."""
+        """Return a text of a person, or of the loop."""
         return cls(Role.USER, text, request_id=request_id)
 
     @classmethod
@@ -182,9 +181,9 @@ class Turn:
     Args:
         message: The message, to be kept in the conversation.
         stop_reason: Why the reply ended.
-        usage: The tokens, None where the provider does not tell them.
+        usage: The tokens, None if the provider does not count them.
         model: The model that answered, as it calls itself.
-        response_id: The provider's id of the reply, empty where it has none.
+        response_id: The provider's id of the reply, empty without one.
     """
 
     message: Message
@@ -247,16 +246,19 @@ def sendable(messages: Iterable[Message]) -> Sequence[Message]:
     sent: list[Message] = []
     for message in paired(messages):
         calls = [_sendable_call(call, used) for call in message.calls]
-        told = starmap(_answer, zip(made, message.answers, strict=False))
+        answers = [
+            CallAnswer(call.id, call.name, encodable(answer.text), answer.is_error)
+            for call, answer in zip(made, message.answers, strict=False)
+        ]
         made = calls
         text, items = encodable(message.text), tuple(map(_clean, message.items))
         known = replace(message, text=text, items=items)
-        sent.append(replace(known, calls=tuple(calls), answers=tuple(told)))
+        sent.append(replace(known, calls=tuple(calls), answers=tuple(answers)))
     return _Sendable(sent)
 
 
 def paired(messages: Iterable[Message]) -> list[Message]:
-    """Return a conversation in which one message has all results of a reply, in call order.
+    """Return a conversation with one message for all results of a reply, in call order.
 
     Results of calls that waited for a person come later than those beside them, and than the texts
     of the user meanwhile. A result without its call is left out.
@@ -267,18 +269,13 @@ def paired(messages: Iterable[Message]) -> list[Message]:
     for index, message in enumerate(known):
         replied = index if message.role is Role.ASSISTANT else replied
         results.setdefault(replied, []).extend(message.answers)
-    return [
-        each
-        for index, message in enumerate(known)
-        if message.role is not Role.TOOL
-        for each in _with_results(message, results.get(index, []))
-    ]
-
-
-def _with_results(message: Message, left: list[CallAnswer]) -> Iterator[Message]:
-    yield message
-    if message.role is Role.ASSISTANT and message.calls:
-        yield Message.results([_taken(call, left) for call in message.calls])
+    paired: list[Message] = []
+    for index, message in enumerate(known):
+        if message.role is not Role.TOOL:
+            paired.append(message)
+        if message.role is Role.ASSISTANT and message.calls:
+            paired.append(Message.results([_taken(call, results[index]) for call in message.calls]))
+    return paired
 
 
 def _taken(call: CallMade, left: list[CallAnswer]) -> CallAnswer:
@@ -300,10 +297,6 @@ def _sendable_call(call: CallMade, used: set[str]) -> CallMade:
     used.add(id_)
     name = _ILLEGAL.sub("_", call.name)[:MAX_NAME] or "_"
     return CallMade(id_, name, call.arguments if _is_object(call.arguments) else "{}", id_)
-
-
-def _answer(call: CallMade, answer: CallAnswer) -> CallAnswer:
-    return CallAnswer(call.id, call.name, encodable(answer.text), answer.is_error)
 
 
 def _is_object(text: str) -> bool:

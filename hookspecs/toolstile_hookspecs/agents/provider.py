@@ -1,5 +1,7 @@
 """The provider's side: one request to a model, and one reply."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +58,7 @@ class ModelRequest:
         tools: The tools that the model may call.
         output: The JSON Schema of the answer, None where any text will do.
         settings: The settings of the model that were given, such as `temperature`.
-        timeout: Seconds until the request is given up, None for the client's own.
+        timeout: Seconds until the request times out, None for the client's default.
     """
 
     system: str
@@ -76,7 +78,7 @@ class FaultType(StrEnum):
     """The type of a fault of a provider."""
 
     RATE_LIMIT = "rate_limit"
-    """Too many requests; another one later may succeed."""
+    """Too many requests; a later one may succeed."""
     QUOTA = "quota"
     """The account may spend no more."""
     TIMEOUT = "timeout"
@@ -147,28 +149,24 @@ class ProviderAdapter(Protocol):
     @property
     def name(self) -> str:
         """The name of the provider, as OpenTelemetry names it: `openai`, `anthropic`."""
-        ...
 
     @property
     def model(self) -> str:
         """The model that is asked."""
-        ...
 
     def send(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
-        """Send one request and read its reply, streamed where somebody listens.
+        """Send one request and read its reply, streamed with a listener.
 
         Raises:
             ProviderError: For every fault of the provider.
             ConfigurationError: For a setting that it does not take.
         """
-        ...
 
     async def asend(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
         """Send one request; see `send`."""
-        ...
 
     def close(self) -> None:
-        """Close the client, where it is the adapter's own."""
+        """Close the client, if the adapter has made it."""
 
     async def aclose(self) -> None:
         """Close the client, that of the running event loop as well."""

@@ -1,1 +1,1 @@
-"""The execution of calls: who asks, for what, and with which options."""
+"""The execution of calls: principals, requests and options."""

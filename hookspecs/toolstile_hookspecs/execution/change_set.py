@@ -1,4 +1,4 @@
-"""Change sets: all that a call did, to be shown, stored, and applied later without running it."""
+"""Change sets: the whole effect of a call, to be shown, stored, and applied without a new run."""
 
 from __future__ import annotations
 
@@ -13,41 +13,40 @@ from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""The size from which on a call has no change set, and runs again when it is approved later."""
+"""The size above which a call has no change set, and runs again after an approval."""
 
 
 @runtime_checkable
 class Tellable(Protocol):
-    """A participant, or a resource's branch, that tells its changes, to be made again later."""
+    """A participant, or a resource's branch, that writes its changes down, to repeat them later."""
 
     def told(self) -> str:
-        """Return the changes, and all they stand on, as text for `redo`; before `prepare`."""
+        """Return the changes and their base as text for `redo`; called before `prepare`."""
         ...
 
     def redo(self, text: str) -> None:
         """Make the changes on this branch, which belongs to another call.
 
         Raises:
-            ConflictError: When what they stand on has changed.
+            ConflictError: If their base has changed.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """All that a call did and has not committed.
+    """The whole effect of a call before its commit.
 
-    Its base is what the call read and wrote, as far as resources see that: what a program read
-    unseen is not in it.
+    Its base is the state that the call read and wrote, except for unseen reads of programs.
 
     Args:
         tool: The tool.
         message: The message of the result.
-        value: The value of the result, as JSON; None where there is none.
+        value: The value of the result, as JSON; None without a value.
         excluded: Whether the value is kept from the model.
         session: The changes of the session; see `Redoable`.
         slices: The digests of the slices that were read or written, as they were before.
         records: The records of policies that were changed, as JSON; None for a removed one.
-        parts: What the resources told, by the stored name of each type; see `Tellable`.
+        parts: The changes of resources, by the stored name of each type; see `Tellable`.
         diff: The changes for a person to read, without secrets.
         version: Of this format.
 
@@ -68,7 +67,7 @@ class ChangeSet:
     version: int = 1
 
     def to_json(self) -> str:
-        """Return it as JSON. Secrets that the call changed are in clear."""
+        """Return the change set as JSON. Secrets that the call changed are in clear."""
         return _adapter().dump_json(self).decode()
 
     @classmethod
@@ -76,14 +75,14 @@ class ChangeSet:
         """Return the change set that `to_json` wrote.
 
         Raises:
-            SnapshotError: It is other JSON, or of another version.
+            SnapshotError: For other JSON, or another version.
         """
         try:
             read = _adapter().validate_json(text)
         except ValidationError as error:
             raise SnapshotError(
-                f"This is not a change set ({first_fault(error)}). Pass what `to_json` returned, "
-                "unchanged."
+                f"This is not a change set ({first_fault(error)}). Pass the text of "
+                "`to_json` unchanged."
             ) from error
         if read.version != 1:
             raise SnapshotError(

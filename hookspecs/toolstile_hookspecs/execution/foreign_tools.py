@@ -26,17 +26,17 @@ _STRANGE: Final = re.compile(r"[^a-z0-9_-]+")
 class ForeignTool(Tool[Any, Any]):
     """A tool of another framework, or of an agent that has its own: any callable with a schema.
 
-    It takes all that `Tool` takes. It is never contained, since nothing undoes what it does. A
-    name that a tool cannot have is kept as its wire name, by which models call it. Of a schema,
-    patterns that cannot be searched in bounded time are left to the callable.
+    It takes the options of `Tool`. It is never contained, because no rollback undoes its effects.
+    A name that a tool cannot have becomes the wire name, by which models call it. The host does
+    not check patterns of the schema that cannot be searched in bounded time.
 
     Args:
-        name: Its name there.
-        description: What it does; of a long one, a tool's description is the beginning.
-        schema: The JSON Schema of its arguments.
+        name: The name in the framework.
+        description: The description; a long one is shortened to its first sentence.
+        schema: The JSON Schema of the arguments.
         call: `call(arguments, context)`, which returns a value or a `ToolResult`, sync or async.
-            None where each dispatch gives one: `tools.dispatch(call, using=callable)`.
-        server: Where it comes from, such as the name of a framework or a server.
+            None if each dispatch has one: `tools.dispatch(call, using=callable)`.
+        server: The origin, such as the name of a framework or a server.
 
     Raises:
         DefinitionError: Naming the tool, every fault and the remedies.
@@ -55,7 +55,7 @@ class ForeignTool(Tool[Any, Any]):
     server: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Say of the callable what a tool says."""
+        """Derive the fields of a tool."""
         settled: dict[str, Any] = {
             "contained": False,
             "params_schema": _enforced(self.schema),
@@ -75,14 +75,10 @@ class ForeignTool(Tool[Any, Any]):
 
 
 def handler_of(call: ForeignCall) -> ToolHandler[Any, Any]:
-    """Return the handler that a foreign callable is.
-
-    Raises:
-        TypeError: When it is not a callable.
-    """
+    """Return a foreign callable as a handler; raises `TypeError` for anything else."""
     if not callable(cast("object", call)):
-        told = f"what runs a foreign tool is a callable, not {type(call).__name__}"
-        raise TypeError(f"{told}: write call(arguments, context)")
+        given = type(call).__name__
+        raise TypeError(f"a foreign tool needs a callable, not {given}: call(arguments, context)")
     if is_async_callable(call):
 
         async def run_async(params: Any, *, context: ToolContext) -> ToolResult[Any]:
@@ -98,7 +94,7 @@ def handler_of(call: ForeignCall) -> ToolHandler[Any, Any]:
 
 def _as_result(value: Any) -> ToolResult[Any]:
     if isinstance(value, ToolResult) or isawaitable(value):
-        # The host tells of a coroutine that nobody awaits.
+        # The host reports an awaitable of a sync handler.
         return cast("ToolResult[Any]", value)
     return ToolResult.ok(value)
 

@@ -30,11 +30,11 @@ PlainTool = Tool[Any, Any] | Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class PolicyStoreLocation:
-    """A folder for the records of an executor's policies, in place of their own files.
+    """A folder for the records of an executor's policies, in place of the policies' files.
 
     Args:
         folder: The folder; executors that share it share the records.
-        anew: Whether records begin empty, not as a copy of the policies' own files.
+        anew: Whether records begin empty, not as a copy of the policies' files.
     """
 
     folder: Path
@@ -45,29 +45,29 @@ class ExecutorArguments(TypedDict, total=False):
     """The arguments of `host.executor(...)`; each may be left out.
 
     Args:
-        session: The session the calls run in; else a new one.
-        session_id: The id of the new one; made up where none is given.
-        prompt: The prompt whose tools can be called; else that of all plugins.
-        tools: Tools, and plain functions that become tools, beside those of the prompt.
-        approver: Answers when a policy or a tool asks for a person; else the host's.
+        session: The session of the calls; by default a new one.
+        session_id: The id of a new session; by default a new id.
+        prompt: The prompt with the tools; by default that of all plugins.
+        tools: More tools, and plain functions that become tools.
+        approver: Answers when a policy or a tool asks for a person; by default the host's.
         deadline: The end of the evaluation.
         principal: The user or the program for whom the calls run.
-        request: The texts in which the user says what is wanted; see `ToolContext.request`.
-        user_id: The id of a principal of whom no more is known.
+        request: The texts of the user's request; see `ToolContext.request`.
+        user_id: The id of a principal without further facts.
         auth: The credentials of `user_id`; masked wherever they could be written.
         client: The application's own client, for handlers.
         adapter: The adapter that talks to the provider, for handlers.
         heartbeat: Extends a lease during long work.
         run_context: Ids for correlation.
         resources: Resources that win over all others, by type or as bindings.
-        on_answer: Receives what each policy on a call says when it is asked, nothing included.
+        on_answer: Receives the answer of each policy on a call, `None` included.
         on_progress: Receives the progress that handlers report.
-        dry_run: Keeps nothing, denies what is not contained, and notes what each call would
-            change in its event, as `toolstile.diff`.
-        clock: The source of time for its calls; else the host's.
-        kept_apart: The place of its policies' records; else as the host says.
-        tags: The tags of which a tool needs one to be offered; without any, all tools are.
-        without_tags: The tags of tools that are not offered.
+        dry_run: Keeps nothing, denies tools that are not contained, and notes the changes of each
+            call in its event, as `toolstile.diff`.
+        clock: The source of time; by default the host's.
+        kept_apart: The folder of the policies' records; by default the host's.
+        tags: Offer only tools with one of these tags.
+        without_tags: Offer no tool with one of these tags.
     """
 
     session: SessionProtocol | None
@@ -98,9 +98,9 @@ class ResumeArguments(TypedDict, total=False):
     """The further arguments with which a pending call is resumed.
 
     Args:
-        using: Runs a `ForeignTool` that has no callable: as at first, it is kept nowhere.
-        changes: The change set that was shown; kept as it is, without another run, unless what
-            it stands on has changed.
+        using: Runs a `ForeignTool` without a callable, as at first.
+        changes: The change set that the person saw; committed without another run, unless its
+            base has changed.
     """
 
     using: ForeignCall | None
@@ -108,13 +108,13 @@ class ResumeArguments(TypedDict, total=False):
 
 
 class PolicyAnswer(NamedTuple):
-    """The answer of one policy, also where it has nothing to say.
+    """The answer of one policy, with or without an opinion.
 
     Args:
         policy: The name of the policy.
-        verdict: The verdict; None where it says nothing.
-        why: The reason, or why it says nothing, as far as the policy tells.
-        in_shadow: Whether it decides nothing.
+        verdict: The verdict; None without an opinion.
+        why: The reason of the verdict, or of its absence, if the policy gives one.
+        in_shadow: Whether the answer decides nothing.
     """
 
     policy: str
@@ -126,7 +126,7 @@ class PolicyAnswer(NamedTuple):
 F = TypeVar("F", bound=Callable[..., Any])
 
 Purpose = Literal["look", "call", "serve"]
-"""`look` starts nothing, `call` all that calls need, `serve` ports for others, too."""
+"""`look` starts nothing, `call` everything for calls, `serve` also ports for others."""
 Durability = Literal["power", "process"]
 """`power`: a commit survives a loss of power. `process`: it survives the death of a process."""
 EFFECT_FREE: Final = "toolstile_effect_free"

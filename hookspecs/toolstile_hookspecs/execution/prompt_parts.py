@@ -15,11 +15,11 @@ from toolstile_hookspecs.support.process import renewed_in_forks
 _lock = renewed_in_forks(__name__, "_lock", threading.Lock)
 
 
-class PromptResources(tuple[Binding[Any], ...]):  # noqa: SLOT001 - it holds what is open
+class PromptResources(tuple[Binding[Any], ...]):  # noqa: SLOT001 - it has attributes
     """The bindings of a prompt; entering them opens them.
 
-    Executors that are made in the block use its singletons, and leave them open. Blocks may be
-    nested: the outermost closes what was built, newest first.
+    Executors that are made in the block use its singletons, and leave them open. Of nested blocks
+    the outermost closes the resources, newest first.
     """
 
     # Opens bindings; the host sets it, since the contract builds nothing.
@@ -28,18 +28,18 @@ class PromptResources(tuple[Binding[Any], ...]):  # noqa: SLOT001 - it holds wha
     _blocks = 0
 
     def __enter__(self) -> OpenResources:
-        """Open the bindings, and return what gives the resources by type."""
+        """Open the bindings, and return the open resources."""
         with _lock:
             if self._opened is None:
                 if self.open_with is None:
-                    told = "Resources are opened by a host. Import toolstile, then retry."
-                    raise StateError(told)
+                    msg = "Resources are opened by a host. Import toolstile, then retry."
+                    raise StateError(msg)
                 self._opened = self.open_with(self)
             self._blocks += 1
             return cast("OpenResources", self._opened)
 
     def __exit__(self, *error: object) -> None:
-        """Close what was built, unless a block around this one goes on."""
+        """Close the resources, unless a block around this one is still open."""
         with _lock:
             self._blocks -= 1
             if self._blocks:
@@ -92,11 +92,11 @@ class NoResources:
 
 @dataclass(frozen=True, slots=True)
 class SectionText:
-    """The text of a section as it is shown now.
+    """The present text of a section.
 
     Args:
-        body: All of it.
-        summary: The text in its place while the section is shown as a summary.
+        body: The whole text.
+        summary: The text while the section is shown as a summary.
     """
 
     body: str
@@ -106,17 +106,17 @@ class SectionText:
 class SupportsSessionText(Protocol):
     """An optional part of a `Section`, whose text then depends on the session and its resources.
 
-    Each rendering of a prompt asks for it, so what is expensive is kept elsewhere.
+    Each rendering of a prompt asks for the text, so cache expensive parts.
     """
 
     def text_in(
         self, session: SessionProtocol | None, resources: ResourceResolver | None, body: str
     ) -> SectionText:
-        """Return the text that a session shows.
+        """Return the text for a session.
 
         Args:
-            session: The session, None where the prompt is rendered for none.
-            resources: The resources of the executor or of the call, None where there are none.
+            session: The session, or None.
+            resources: The resources of the executor or of the call, or None.
             body: The text of `render_body`, which a file of prompt overrides may have replaced.
         """
         ...
@@ -126,7 +126,7 @@ class _Section(Protocol):
     def render_body(self, params: Mapping[str, Any]) -> str: ...
 
 
-def section_text(  # noqa: PLR0913 - what `Prompt.render` knows
+def section_text(  # noqa: PLR0913 - all are known to `Prompt.render`
     section: _Section,
     path: str,
     params: Mapping[str, Any],
@@ -135,17 +135,11 @@ def section_text(  # noqa: PLR0913 - what `Prompt.render` knows
     *,
     whole: bool,
 ) -> str:
-    """Return the text that a model reads of a section: all of it, or its summary with a hint.
+    """Return the text of a section for a model: the whole, or the summary with a hint.
 
-    Args:
-        section: The section.
-        path: The keys from the outermost section on, joined with dots.
-        params: The values of the placeholders.
-        session: The session, if any.
-        resources: The resources of the executor or of the call, if any.
-        whole: Whether to return all of it.
+    `path` has the keys from the outermost section on, joined with dots.
     """
-    # By its name: a section in which the host replaced parts has the method of the original.
+    # By name, because a section with parts replaced by the host has the original's method.
     text_in = getattr(section, "text_in", None)
     shown: SectionText | None = text_in and text_in(session, resources, section.render_body(params))
     if whole:
@@ -157,5 +151,5 @@ def section_text(  # noqa: PLR0913 - what `Prompt.render` knows
 
 
 def two_places(one: str, other: str) -> str:
-    """Return the places of a tool that two sections have, or one has twice, by their keys."""
+    """Return the places of a tool in two sections, or twice in one, by their keys."""
     return f"twice in section {one!r}" if one == other else f"in section {one!r} and in {other!r}"

@@ -1,4 +1,4 @@
-"""Tools that depend on the prompt around them, among them those that open its sections."""
+"""Tools that depend on the prompt around them, such as those for its sections."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class SupportsPrompt(Protocol):
-    """An optional part of a `Tool`: it fits itself to its prompt, such as one that runs code.
+    """An optional part of a `Tool` that depends on the tools of its prompt, as for running code.
 
-    The host asks for it whenever it offers a prompt, also one that it has fitted before.
+    The host calls it each time it offers a prompt, fitted before or not.
     """
 
     def within(self, tools: Sequence[Tool[Any, Any]]) -> Tool[Any, Any]:
-        """Return the tool as it is among the tools that a prompt offers, itself included."""
+        """Return the tool for a prompt that offers these tools, itself included."""
         ...
 
 

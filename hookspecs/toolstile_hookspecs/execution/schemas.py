@@ -1,4 +1,4 @@
-"""The neutral schema of a tool and of a prompt: what any model is told, in no provider's shape."""
+"""The schema of a tool and of a prompt for models, independent of providers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from toolstile_hookspecs.tools import Tool
 
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
-    """A tool as any model is told of it.
+    """The schema of a tool for models.
 
     Args:
         name: The name.
@@ -35,7 +35,7 @@ class ToolSchema:
 
     @classmethod
     def of(cls, tool: Tool[Any, Any]) -> ToolSchema:
-        """Return the schema of a tool; `DefinitionError` where its params have none."""
+        """Return the schema of a tool; `DefinitionError` if its params have none."""
         examples = tuple((said, json.loads(given)) for said, given, _ in examples_of(tool))
         return cls(
             tool.name, tool.long_description or tool.description, params_schema(tool), examples
@@ -44,7 +44,7 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class PromptSchema:
-    """A prompt as any model is told of it: its Markdown, and the tools that can be called now."""
+    """The schema of a prompt for models: its Markdown, and the tools that can be called now."""
 
     text: str
     tools: tuple[ToolSchema, ...]
@@ -62,7 +62,7 @@ class PromptSchema:
 
 
 def params_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of the params of a tool; `DefinitionError` where there is none."""
+    """Return the JSON Schema of the params of a tool, or raise `DefinitionError`."""
     try:
         return tool.params_codec.schema()
     except PydanticUserError as error:
@@ -76,7 +76,7 @@ def params_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
 def examples_of(tool: Tool[Any, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield the description, the arguments and the output of each example that fits the schema.
 
-    A provider that knows the schema refuses the whole request for another.
+    Others are left out, because a provider that checks them refuses the whole request.
     """
     for example in tool.examples:
         encoded = tool.params_codec.encode(example.input)

@@ -3,6 +3,8 @@
 `toolstile_hookspecs.testing.ApprovalStoreContract` shows whether a store keeps to this.
 """
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
@@ -188,7 +190,6 @@ class ApprovalStore(Protocol):
 
     def get(self, ticket: str) -> Question | None:
         """Return a question as it is now, or None."""
-        ...
 
     def questions(
         self, states: Collection[QuestionState] = OPEN, *, session_id: str | None = None
@@ -199,7 +200,6 @@ class ApprovalStore(Protocol):
             states: The states.
             session_id: The session; None for all.
         """
-        ...
 
     def answer(
         self, ticket: str, given: AnswerRecord, event: EventRecord | None = None
@@ -210,7 +210,6 @@ class ApprovalStore(Protocol):
         answer's time, stays as it is, and its event is dropped. None where there is no such
         question.
         """
-        ...
 
     def claim(self, ticket: str, holder: str, now: datetime, until: datetime) -> bool:
         """Let a holder end the call of an open question until a time; one at a time can.
@@ -221,7 +220,6 @@ class ApprovalStore(Protocol):
             now: The time; a claim that ended before it does not count any more.
             until: The end of the claim.
         """
-        ...
 
     def release(self, ticket: str, holder: str) -> None:
         """Give a claim back."""
@@ -234,7 +232,6 @@ class ApprovalStore(Protocol):
 
     def grants(self) -> Sequence[GrantRecord]:
         """Return the grants that are kept, the oldest first."""
-        ...
 
     def revoke(
         self,
@@ -265,11 +262,9 @@ class ApprovalStore(Protocol):
 
     def events(self, now: datetime, most: int) -> Sequence[EventRecord]:
         """Return the newest events that are kept, the newest first, told or not."""
-        ...
 
     def prune(self, before: datetime) -> int:
         """Remove questions and grants that expired before a time; return their number."""
-        ...
 
     def close(self) -> None:
         """Give back what it holds; the next use opens it again."""
@@ -285,7 +280,6 @@ class OffersApprovalKey(Protocol):
 
     def approval_key(self) -> bytes:
         """Return 32 secret bytes or more, always the same ones."""
-        ...
 
 
 @runtime_checkable
@@ -294,7 +288,6 @@ class TakesTokens(Protocol):
 
     def takes(self, token: str) -> bool:
         """Return False if the token of a pending call was sealed with a key that is gone."""
-        ...
 
 
 @runtime_checkable
@@ -303,4 +296,3 @@ class OffersApprovals(Protocol):
 
     def approvals(self) -> ApprovalStore:
         """Return the store, always the same one."""
-        ...

@@ -1,7 +1,9 @@
 """Counters: amounts that the calls of many sessions and processes reserve within one limit.
 
-`toolstile_hookspecs.testing.CounterContract` shows whether a counter keeps to this.
+`toolstile_hookspecs.testing.CounterContract` tests a counter.
 """
+
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 
@@ -10,17 +12,15 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from toolstile_hookspecs.services.session_store import SessionStore
 
-__all__ = ["Counter", "CountsWithin", "OffersCounter", "Reservation"]
-
 
 class Reservation(NamedTuple):
     """The answer to a reservation.
 
     Args:
-        granted: Whether it counts from now on.
-        used: The sum of what counts under the key, with this one where it is granted.
-        wait: Seconds until there will be room for it; None where there will be none.
-        is_new: Whether its id was not there before.
+        granted: Whether the amount counts from now on.
+        used: The sum of the key, this amount included if granted.
+        wait: Seconds until there will be room; None if there will be none.
+        is_new: Whether the id is new.
     """
 
     granted: bool
@@ -31,26 +31,25 @@ class Reservation(NamedTuple):
 
 @runtime_checkable
 class Counter(Protocol):
-    """Counts in no call's decision: what a call has reserved stays when it is rolled back.
+    """Counts outside of calls' transactions: a reservation outlives the rollback of its call.
 
-    A policy asks `context.resources.get(Counter)` in its `reserve`; what it takes there is given
-    back when another policy refuses the call. The transaction of a session store is open on that
-    thread then, and a counter in the same database counts within it.
+    A policy asks `context.resources.get(Counter)` in its `reserve`. If another policy then refuses
+    the call, the reservation is given back. The transaction of a session store is open on that
+    thread, and a counter in the same database counts within it.
 
-    Every method raises `StateError`, which says what to do, when nothing can be counted.
+    Every method raises `StateError` with a remedy if the counter cannot be reached.
 
     Attributes:
-        waits: Whether a reservation may wait, so that it is kept off event loops.
+        waits: Whether a reservation may wait; the host then calls it on a thread.
     """
 
     waits: bool
 
     @property
     def database(self) -> str | None:
-        """The file or address that it counts in; None for memory."""
-        ...
+        """The file or address of the database; None for memory."""
 
-    def reserve(  # noqa: PLR0913 - what names and bounds a reservation
+    def reserve(  # noqa: PLR0913 - each names or bounds a reservation
         self,
         key: str,
         amount: float,
@@ -60,48 +59,43 @@ class Counter(Protocol):
         *,
         now: datetime,
     ) -> Reservation:
-        """Let an amount count in full, unless the sum under its key would exceed the limit.
+        """Count an amount in full, unless the sum of the key would exceed the limit.
 
         Args:
-            key: What is limited; begin it with the policy's name. Take several in sorted order.
-            amount: How much, never below 0; whole numbers are added exactly.
-            limit: The most that may count at once.
-            window: Seconds after which it counts no more; None to count for good.
-            id: Its own id, over all keys and processes. One that counts is granted as before.
-            now: The moment, aware. What lies more than its window ahead does not count.
+            key: The key, which begins with the policy's name. Take several in sorted order.
+            amount: The amount, not below 0; whole numbers are added exactly.
+            limit: The maximum of the sum.
+            window: Seconds for which the amount counts; None for good.
+            id: A unique id over all keys and processes. An id that counts is granted as before.
+            now: The time, aware. An amount more than its window ahead of it does not count.
         """
-        ...
 
     def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
-        """Let a reservation count with what it came to, 0 for nothing; an unknown id is over."""
+        """Replace the amount of a reservation by the amount used; ignores an unknown id."""
 
     def read(self, key: str, *, now: datetime) -> float:
-        """Return the sum of what counts under a key."""
-        ...
+        """Return the sum of a key."""
 
     def apart(self, *, anew: bool) -> Counter:
-        """Return a counter in memory that goes on from here, or begins anew: for dry runs."""
-        ...
+        """Return a counter in memory for dry runs, empty if `anew`, else with the present sums."""
 
 
 @runtime_checkable
 class CountsWithin(Protocol):
     """A `Counter` that counts in the open transaction of a `SessionStore`, in its database.
 
-    Beside a session store, a counter with a `database` is one: a connection of its own would wait
-    for the transaction that is open on the same thread, so the host does not open.
+    Beside a session store, a counter with a `database` must be one, or the host does not open: on
+    a separate connection it would wait for the transaction that is open on the same thread.
     """
 
     @property
     def store(self) -> SessionStore:
-        """The store; it says how others write in its transaction, as `SqliteSessions.file`."""
-        ...
+        """The store, which says how to write in its transaction, as `SqliteSessions.file`."""
 
 
 @runtime_checkable
 class OffersCounter(Protocol):
-    """A `SessionStore` that brings the counter of its database, which is a `CountsWithin`."""
+    """A `SessionStore` with the counter of its database, which is a `CountsWithin`."""
 
     def counter(self) -> Counter:
-        """Return the counter, always the same one."""
-        ...
+        """Return the counter, the same object each time."""

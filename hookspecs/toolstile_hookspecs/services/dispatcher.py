@@ -1,10 +1,16 @@
-"""Dispatchers: they have calls run on workers, in other processes, and tell what became of them.
+"""Dispatchers: they send calls to workers, in other processes, and return the outcomes.
 
-A dispatcher is shared by the hosts that submit calls and the workers that run them. The mark of a
-start says that a call has begun; see `StartMarks`. A call is answered whatever dies: with its
-result, its failure, `unknown`, or the news that it did not run.
-`toolstile_hookspecs.testing.DispatcherContract` shows whether a dispatcher keeps to this.
+Hosts that submit calls and workers that run them share a dispatcher. Even if a process dies, a
+call ends with its result, its failure, `unknown` or `not_run`.
+
+Start marks let a handler run once. Just before the handler, an attempt makes a mark under the
+call's key with a new token, and only the attempt that has made it runs. A mark belongs to no
+process: a repeated attempt makes a new token.
+
+`DispatcherContract` and `StartMarksContract` of `toolstile_hookspecs.testing` test both.
 """
+
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 
@@ -18,29 +24,30 @@ from uuid import uuid4
 
 from toolstile_hookspecs.services.replay import HandlerState
 
-__all__ = ["CallRunner", "DispatchOutcome", "DispatchState", "DispatchedCall", "Dispatcher"]
+WORKER_LOST: Final = "Its worker was lost while it ran."
+"""The reason of an unknown outcome without a record."""
 
 
 class DispatchState(StrEnum):
     """The end of a submitted call."""
 
     RESULT = "result"
-    """Its handler has returned a success."""
+    """The handler has returned a success."""
     FAILURE = "failure"
-    """Its handler has returned a failure, or raised."""
+    """The handler has returned a failure, or raised."""
     UNKNOWN = "unknown"
-    """Its handler began, and nobody knows what it has done."""
+    """The handler began, and its effect is unknown."""
     NOT_RUN = "not_run"
-    """Its handler has not begun and never will."""
+    """The handler has not begun and never will."""
 
 
 class DispatchOutcome(NamedTuple):
     """The outcome of a submitted call.
 
     Args:
-        state: What became of it.
-        text: The message of the result; else what went wrong, and what to do.
-        value: The value of the result as JSON, None where there is none.
+        state: The end of the call.
+        text: The message of the result; else the fault and the remedy.
+        value: The value of the result as JSON, None without a value.
         excluded: Whether the value is kept from the model.
         error: The name of the exception that the handler raised, None for a failure it returned.
         sent: Whether that exception shows that a request may have been sent; see `HandlerState`.
@@ -61,12 +68,12 @@ class DispatchOutcome(NamedTuple):
         return HandlerState.after(False if self.error is None else self.sent)
 
     def to_json(self) -> str:
-        """Return it as JSON, for `from_json`."""
+        """Return the outcome as JSON, for `from_json`."""
         return json.dumps(self)
 
     @classmethod
     def from_json(cls, text: str) -> DispatchOutcome:
-        """Return the outcome that `to_json` wrote; one of another form, as of later, is unknown.
+        """Return the outcome that `to_json` wrote, or `unknown` for the form of another version.
 
         Example:
             >>> outcome = DispatchOutcome(DispatchState.FAILURE, "No such order.")
@@ -77,24 +84,24 @@ class DispatchOutcome(NamedTuple):
             state, *rest = json.loads(text)
             return cls(DispatchState(state), *rest)
         except (ValueError, TypeError):
-            told = "Its outcome has a form that is not known here; use one version everywhere."
-            return cls(DispatchState.UNKNOWN, told)
+            reason = "Its outcome has a form that is not known here; use one version everywhere."
+            return cls(DispatchState.UNKNOWN, reason)
 
 
 class DispatchedCall(NamedTuple):
     """A call to run on a worker.
 
     Args:
-        key: The id of its effect, which stands for one run of the handler.
+        key: The id of the effect, the same for each attempt at one call of the handler.
         tool: The tool's name.
         version: The tool's version, which a worker must have, too.
         params: The params as JSON.
-        repeatable: Whether it may run again where nobody knows whether it has run.
-        begin_by: When its handler must have begun; aware. Later it is `not_run`.
-        deadline: When its handler is ended; aware.
-        priority: Calls of a higher one begin first.
+        repeatable: Whether the call may run again if it is unknown whether it has run.
+        begin_by: The latest time for the handler to begin, aware; later the call is `not_run`.
+        deadline: The time at which the handler is ended; aware.
+        priority: Calls of a higher priority begin first.
         traceparent: The W3C trace context of the caller's span.
-        connection: How its handler reaches the host, where it needs that; handed on as it is.
+        connection: How the handler reaches the host, passed on unchanged.
     """
 
     key: str
@@ -114,85 +121,74 @@ class CallRunner(Protocol):
 
     @property
     def tools(self) -> Mapping[str, str | None]:
-        """The versions of its tools, by name."""
-        ...
+        """The versions of the tools, by name."""
 
     def run(self, call: DispatchedCall, begin: Callable[[], bool]) -> DispatchOutcome:
         """Run the handler of a call and wait for it.
 
         Args:
             call: The call.
-            begin: Tells immediately before the handler whether it may run; called once.
+            begin: Called once, just before the handler; tells whether it may run.
 
         Returns:
-            The outcome; `unknown` where the handler was ended, `not_run` where it did not begin.
+            The outcome; `unknown` if the handler was ended, `not_run` if it did not begin.
         """
-        ...
 
     def end(self, key: str, reason: str) -> None:
-        """End the handler of a call where it runs; from any thread, without waiting."""
+        """End the handler of a call if it runs; from any thread, without waiting."""
 
 
 @runtime_checkable
 class Dispatcher(Protocol):
-    """Has calls run on workers.
+    """Sends calls to workers.
 
     Methods other than `submit` may wait for a file or a database: keep them off event loops. Each
-    raises `StateError`, which says what to do, when the dispatcher cannot be reached.
+    raises `StateError` with a remedy if the dispatcher cannot be reached.
     """
 
     async def submit(self, call: DispatchedCall) -> DispatchOutcome:
-        """Have a call run, and wait for its outcome.
+        """Submit a call, and wait for its outcome.
 
-        A key that was submitted before is joined where it runs, and answered where it has ended.
-        The call of a worker that dies is taken over: it is run by another where it has not begun
-        or is `repeatable`, else `unknown`. Versions that no worker has are refused as `not_run`.
-        A caller that waits no longer leaves the call as it is.
+        If the key was submitted before, wait for that call, or return its outcome. If a worker
+        dies, another one runs a call that has not begun or is `repeatable`; other calls are
+        `unknown`. A version without a worker is refused as `not_run`. If the caller stops waiting,
+        the call continues.
         """
-        ...
 
     def find(self, key: str) -> DispatchOutcome | None:
-        """Return the outcome of a call that was submitted, for those who ask late.
+        """Return the outcome of a submitted call, for a caller that asks late.
 
         Returns:
-            Its outcome, `unknown` where it began and its worker was lost; None where it was never
-            submitted, and as long as its outcome may come.
+            The outcome, `unknown` if the call began and its worker was lost; None if the call was
+            never submitted, or its outcome may still come.
         """
-        ...
 
     def withdraw(self, key: str) -> DispatchOutcome | None:
-        """Keep a call from beginning, whether it was submitted or may still be.
+        """Keep a call from beginning, submitted already or later.
 
         Returns:
-            Its outcome, `not_run` where it had not begun; None while its handler runs.
+            The outcome, `not_run` if the call had not begun; None while its handler runs.
         """
-        ...
 
     def cancel(self, key: str) -> DispatchOutcome | None:
-        """Keep a call from beginning, and have its handler ended where it runs; see `withdraw`."""
-        ...
+        """Keep a call from beginning, and end its handler if it runs; see `withdraw`."""
 
     def heartbeat(self, key: str) -> float | None:
-        """Return how long ago, in seconds, the worker of a call was alive; None without one."""
-        ...
+        """Return the seconds since the last sign of life of a call's worker; None without one."""
 
     def serve(self, runner: CallRunner, *, concurrency: int, stop: Event) -> None:
-        """Run calls in this process until `stop` is set and those that run have ended.
+        """Run calls in this process until `stop` is set and the running calls have ended.
 
         Args:
             runner: Runs the handlers.
-            concurrency: How many calls run at once.
-            stop: Set, no more calls are taken.
+            concurrency: The maximum number of calls at once.
+            stop: Once set, no more calls begin.
         """
 
     def close(self) -> None:
-        """Give back what it holds; calls stay as they are."""
+        """Release connections and files; calls stay."""
 
 
-__all__ = ["WORKER_LOST", "StartMark", "StartMarks", "outcome_of", "run_once", "withdraw"]
-
-WORKER_LOST: Final = "Its worker was lost while it ran."
-"""The reason of an unknown outcome that nobody has recorded."""
 WITHDRAWN: Final = DispatchOutcome(DispatchState.NOT_RUN, "It was withdrawn before it began.")
 
 
@@ -200,8 +196,8 @@ class StartMark(NamedTuple):
     """The mark of a start.
 
     Args:
-        token: The token of the attempt that has made it.
-        outcome: The outcome of that attempt, None while nobody knows.
+        token: The token of the attempt that has made the mark.
+        outcome: The outcome of the attempt, None while unknown.
     """
 
     token: str
@@ -211,7 +207,7 @@ class StartMark(NamedTuple):
 class StartMarks(Protocol):
     """Keeps the marks of calls, for all hosts and workers; each method is atomic and durable.
 
-    Every method raises `StateError`, which says what to do, when it cannot be done.
+    Every method raises `StateError` with a remedy if the store cannot be read or written.
     """
 
     def begin(
@@ -222,41 +218,30 @@ class StartMarks(Protocol):
         over: str | None = None,
         outcome: DispatchOutcome | None = None,
     ) -> StartMark | None:
-        """Make the mark of a key, or replace the one of a token.
+        """Make the mark of a key, or replace the mark of a token.
 
         Args:
             key: The key of the call.
-            token: The attempt's own.
-            over: The token whose mark is replaced, as long as its outcome is not known.
-            outcome: What the mark says from the beginning, for a call that does not run.
+            token: The token of this attempt.
+            over: The token whose mark may be replaced while its outcome is unknown.
+            outcome: The outcome in the new mark, for a call that does not run.
 
         Returns:
-            None when the mark is that of `token`, else the mark that stands in its way.
+            None if the mark has `token` now, else the mark that prevents it.
         """
-        ...
 
     def finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
-        """Record what an attempt came to; returns whether the mark was still its own."""
-        ...
+        """Record the outcome of an attempt; return whether the mark still had its token."""
 
     def get(self, key: str) -> StartMark | None:
-        """Return the mark of a key, None for nothing."""
-        ...
+        """Return the mark of a key, or None."""
 
 
 def run_once(marks: StartMarks, call: DispatchedCall, runner: CallRunner) -> DispatchOutcome:
-    """Attempt a call: run its handler unless another attempt has begun it.
+    """Attempt a call: run its handler unless another attempt has begun, and return the outcome.
 
-    Called by the worker that has the call. Where an attempt has begun, the recorded outcome
-    answers, else `unknown`; a repeatable call replaces the mark and runs.
-
-    Args:
-        marks: The marks.
-        call: The call.
-        runner: Runs the handler.
-
-    Returns:
-        The outcome of the call, which is recorded.
+    The worker of the call uses it. If an attempt has begun, the outcome is the recorded one, else
+    `unknown`; a repeatable call replaces the mark and runs.
     """
     token = uuid4().hex
     standing = marks.get(call.key)
@@ -267,8 +252,10 @@ def run_once(marks: StartMarks, call: DispatchedCall, runner: CallRunner) -> Dis
         standing = marks.begin(call.key, token, over=over)
         return standing is None
 
-    if standing is not None and not _may_run(standing, call):
-        return outcome_of(standing)
+    if standing is not None:
+        earlier = outcome_of(standing)
+        if not call.repeatable or earlier.state is not DispatchState.UNKNOWN:
+            return earlier
     outcome = runner.run(call, begin)
     if standing is not None and standing.token != token:
         # Another attempt was faster.
@@ -279,26 +266,21 @@ def run_once(marks: StartMarks, call: DispatchedCall, runner: CallRunner) -> Dis
 
 
 def withdraw(marks: StartMarks, key: str) -> StartMark | None:
-    """Keep a call from beginning; return the mark of the attempt that has begun, None for none."""
+    """Keep a call from beginning; return the mark of an attempt that has begun, or None."""
     return marks.begin(key, uuid4().hex, outcome=WITHDRAWN)
 
 
 def outcome_of(mark: StartMark) -> DispatchOutcome:
-    """Return the outcome that a mark tells where its attempt does not run any more."""
+    """Return the outcome of a mark whose attempt does not run any more."""
     return mark.outcome or DispatchOutcome(DispatchState.UNKNOWN, WORKER_LOST)
-
-
-def _may_run(standing: StartMark, call: DispatchedCall) -> bool:
-    return call.repeatable and outcome_of(standing).state is DispatchState.UNKNOWN
 
 
 @runtime_checkable
 class PortableProviders(Protocol):
-    """The resources of a call, which tell how another process makes its own."""
+    """The resources of a call, with the providers that another process needs to make its own."""
 
     def portable_provider(self, kind: type[object]) -> str | None:
         """Return the place of the provider of a portable resource, as `module:name`.
 
-        None for one that no import finds: then the resource itself crosses, as data.
+        None for a provider that no import finds: the resource itself then crosses, as data.
         """
-        ...

@@ -1,4 +1,6 @@
-"""The workspace as handlers see it, whatever it lies on."""
+"""The workspace as handlers see it, on any storage."""
+
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ class FileStat:
     """The facts about a path.
 
     Args:
-        path: Relative to the root, with `/`.
-        kind: `file`, `directory`, `link`, or `other` for what is none of them and never opened.
-        size: In bytes; 0 for everything but files.
-        modified: When it last changed, aware, UTC; None where that is not known.
-        readonly: Whether it can be changed here.
-        digest: SHA-256 of the content in hex, where it is known without reading.
-        mode: The permission bits, such as 0o755; None where they are not known.
+        path: The path relative to the root, with `/`.
+        kind: `file`, `directory`, `link`, or `other` for any other entry, which is never opened.
+        size: The size in bytes; 0 for everything but files.
+        modified: The time of the last change, aware, UTC; None if unknown.
+        readonly: Whether the path cannot be changed here.
+        digest: SHA-256 of the content in hex, if known without reading.
+        mode: The permission bits, such as 0o755; None if unknown.
         target: The text of a symbolic link, as `os.readlink` gives it.
     """
 
@@ -40,7 +42,7 @@ class FileMatch:
 
     Args:
         path: The file.
-        line: Its number, from 1.
+        line: The number of the line, from 1.
         text: The line without its newline.
     """
 
@@ -53,131 +55,119 @@ class FileMatch:
 class Filesystem(Protocol):
     """A tree of files. Paths are relative, with `/`; `/workspace/` is an alias of the root.
 
-    A symbolic link is an entry of its own: nothing is read or written through it, wherever it
-    leads. It can be copied, moved and deleted.
+    A symbolic link is an entry: it can be copied, moved and deleted, and nothing is read or
+    written through it.
 
     Failures are the built-in ones: `FileNotFoundError`, `FileExistsError`,
-    `IsADirectoryError`, `NotADirectoryError`, `PermissionError` for what is read-only or
-    outside, `ValueError` for a path that cannot be one, `OSError` for a directory that is
-    not empty. `toolstile_hookspecs.testing.FilesystemContract` says the rest, as tests.
+    `IsADirectoryError`, `NotADirectoryError`, `PermissionError` for a path that is read-only or
+    outside, `ValueError` for an impossible path, `OSError` for a directory that is not empty.
+    `toolstile_hookspecs.testing.FilesystemContract` has the rest, as tests.
     """
 
     def read(self, path: str) -> str:
-        """Return a text file's content, newlines as they are; raises for binary ones.
+        """Return a text file's content with its newlines; raises `ValueError` for a binary file.
 
-        Written back it is the same file, byte for byte, whatever its encoding is.
+        Writing the content back gives the same bytes in any encoding.
         """
-        ...
 
     def read_bytes(self, path: str) -> bytes:
         """Return a file's content."""
-        ...
 
     def write(self, path: str, content: str) -> None:
         """Write a text file, creating it and its directories.
 
-        An existing one keeps its mode, and an encoding other than UTF-8 if it can be read.
+        An existing file keeps its mode, and an encoding other than UTF-8 if it can be read.
         """
 
     def write_bytes(self, path: str, content: bytes) -> None:
         """Write a file, creating it and its directories."""
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
-        """Open a file as a stream; what is written counts when the stream is closed."""
-        ...
+        """Open a file as a stream; the file changes when the stream is closed."""
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is anything: a file, a directory, or a link wherever it leads."""
-        ...
+        """Tell whether the path is a file, a directory or a link, to any target."""
 
     def stat(self, path: str) -> FileStat:
-        """Return what is known of a path, of a link itself."""
-        ...
+        """Return the facts about a path; for a link, about the link."""
 
     def is_readonly(self, path: str) -> bool:
         """Tell whether the path cannot be changed here."""
-        ...
 
     def list(self, path: str = "") -> Sequence[FileStat]:
-        """Return what a directory holds, by name."""
-        ...
+        """Return the entries of a directory, sorted by name."""
 
     def mkdir(self, path: str) -> None:
-        """Make a directory and those above it; one that is there already is fine."""
+        """Make a directory and its parents, unless it exists."""
 
     def link(self, path: str, target: str) -> None:
-        """Make a symbolic link at a path that is free, and the directories above it.
+        """Make a symbolic link at a free path, and the directories above it.
 
         Args:
             path: The place of the link.
-            target: Any text; it is kept as it is, and leads only programs somewhere.
+            target: Any text, kept unchanged; only programs follow it.
         """
 
     def chmod(self, path: str, mode: int) -> None:
-        """Set the permission bits of a file or directory; set-user-ID and the like are dropped."""
+        """Set the permission bits of a file or directory, without set-user-ID and the like."""
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file, a link, an empty directory, or with `recursive` a whole one."""
+        """Delete a file, a link, an empty directory or, with `recursive`, a whole directory."""
 
     def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
-        """Copy a file or a directory to a path that is free, or with `overwrite` file onto file.
+        """Copy a file or a directory to a free path, or with `overwrite` a file onto a file.
 
-        `target` is the whole new path, never a directory to put it into.
+        `target` is the whole new path, never a directory for the copy.
         """
 
     def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Move a file or a directory, as `copy` does."""
 
     def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
-        """Yield what matches: `*` stays within a segment, `**` crosses segments."""
-        ...
+        """Yield the matches: `*` stays within a segment, `**` crosses segments."""
 
     def search(
         self, pattern: str, path: str = "", *, glob: str | None = None, limit: int | None = None
     ) -> Iterator[FileMatch]:
-        """Yield the lines of text files that a regular expression matches, in time that is bounded.
+        """Yield the lines of text files that a regular expression matches, in bounded time.
 
         Args:
             pattern: The expression.
             path: The file or directory to search.
             glob: Only files whose path beneath `path` matches.
-            limit: How many lines at most.
+            limit: The maximum number of lines.
         """
-        ...
 
     def exclusive_path(self) -> AbstractContextManager[str]:
-        """Give the real directory, alone, for starting programs; not rolled back.
+        """Give the real directory to this call alone, to run programs; changes are not rolled back.
 
-        It may wait for others to leave, so an async handler enters it on a thread.
+        It may wait for other calls, so an async handler enters it on a thread.
 
         Raises:
             OSError: Without a real directory.
-            StateError: When this call has changed files, which are not there yet.
+            StateError: If this call has changed files, which the directory does not have yet.
             ResourceBusyError: In a dry run, and before a person has approved the changes.
         """
-        ...
 
 
 @runtime_checkable
 class SupportsNotes(Protocol):
-    """An optional part of a `Filesystem`: notes about the answers it gave."""
+    """An optional part of a `Filesystem`: notes about its answers."""
 
     def notes(self) -> Sequence[str]:
-        """Return what has to be known of everything this call was given, a sentence each.
+        """Return notes about the answers to this call, a sentence each, which file tools pass on.
 
-        Such as what a listing or search left out, and why; file tools add it to their answers.
+        Such as the files that a listing or search left out, and why.
         """
-        ...
 
 
 @runtime_checkable
 class SupportsDirectories(Protocol):
     """An optional part of a `Filesystem`: the directories of this machine that it shows.
 
-    What tools must not reach, such as keys, is refused there.
+    The host refuses to keep anything there that tools must not reach, such as keys.
     """
 
     @property
     def directories(self) -> Sequence[str]:
-        """The directories, also those of which it shows a part, or which cannot be changed."""
-        ...
+        """The directories, also if shown in part or read-only."""

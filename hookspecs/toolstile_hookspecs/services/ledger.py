@@ -1,9 +1,10 @@
-"""Where the effects of calls are recorded: what a ledger's store keeps, and what it must do.
+"""Stores of a ledger, which record the effects of calls.
 
-A store is shared by threads, processes and perhaps machines. Each of its methods is atomic;
-none of them waits for another call. `toolstile_hookspecs.testing.LedgerStoreContract` shows
-whether one keeps to this.
+Threads, processes and machines may share a store. Each method is atomic, and none waits for
+another call. `toolstile_hookspecs.testing.LedgerStoreContract` tests a store.
 """
+
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 
@@ -30,26 +31,26 @@ class EffectState(StrEnum):
     """The state of an effect."""
 
     CLAIMED = "claimed"
-    """Its handler runs, or is about to."""
+    """The handler runs, or is about to."""
     DONE = "done"
-    """It has happened, and its result is recorded."""
+    """The effect has happened, and its result is recorded."""
     UNKNOWN = "unknown"
-    """It may have happened: its call ended without a record."""
+    """The effect may have happened: the call ended without a record."""
 
 
 class Claim(NamedTuple):
     """A call's claim on a key.
 
     Args:
-        key: What makes calls the same: scope, tool and a hash of what counts of the params.
+        key: The same for equal calls: scope, tool and a hash of the params that count.
         tool_name: The tool.
         params_hash: The hash of all params, which calls of one key must share.
-        effect_id: The claim's own, 32 hexadecimal digits; what fences off a late owner.
+        effect_id: An id for this claim only, 32 hexadecimal digits; it fences off a late owner.
         session_id: The session of the call.
         call_id: The call.
-        created_at: When it was made; aware, UTC.
-        params: All params as JSON, of a tool with `reconcile`, which is given them; else None. A
-            store keeps them until the effect is finished.
+        created_at: The time of the claim; aware, UTC.
+        params: All params as JSON for the `reconcile` of the tool, kept until the effect is
+            finished; None without `reconcile`.
     """
 
     key: str
@@ -67,11 +68,11 @@ class RecordedResult(NamedTuple):
 
     Args:
         message: The result's message.
-        value: Its value as JSON, None where there is none.
+        value: The value as JSON, None without a value.
         excluded: Whether the value is kept from the model.
-        changes: What the call changed in its session, as JSON; None for nothing.
-        unportable: Why the changes cannot be told to another session.
-        secret: Whether message, value or changes hold a secret, and so are shown to nobody.
+        changes: The changes of the session as JSON, None without changes.
+        unportable: Why the changes cannot be repeated in another session.
+        secret: Whether message, value or changes hold a secret, so that none of them is shown.
     """
 
     message: str
@@ -86,13 +87,12 @@ class LedgerEntry(NamedTuple):
     """The entry of a store under one key.
 
     Args:
-        claim: The claim that it began with.
-        state: What is known of the effect.
-        expires_at: From when on it counts as not there; None for never.
-        result: What the call came to, once that is recorded.
-        reason: Why it is unknown.
-        owner: Who holds the claim, for a person to read; of an unknown effect, who last asked
-            about it.
+        claim: The first claim.
+        state: The state of the effect.
+        expires_at: The time from which the entry counts as absent; None for never.
+        result: The result of the call, once recorded.
+        reason: Why the effect is unknown.
+        owner: The owner of the claim, or of the last check of an unknown effect, for a person.
     """
 
     claim: Claim
@@ -103,12 +103,7 @@ class LedgerEntry(NamedTuple):
     owner: str | None = None
 
     def yields_to(self, now: datetime, over: str | None) -> bool:
-        """Tell whether a claim takes its place.
-
-        Args:
-            now: The time.
-            over: The unknown effect that the claim takes over.
-        """
+        """Tell whether a new claim may replace the entry; `over` is the unknown effect it takes."""
         if self.state is EffectState.CLAIMED:
             return False
         if self.expires_at is not None and self.expires_at <= now:
@@ -119,119 +114,102 @@ class LedgerEntry(NamedTuple):
 class LedgerStore(Protocol):
     """Keeps the entries of a ledger.
 
-    Every method raises `LedgerError`, which says what to do, when the store cannot be read or
-    written. A claim is held for as long as its owner renews it; whether the owner still does
-    is never judged by a clock that can be set. A claim that is no longer held is reported
-    of as `unknown`.
+    Every method raises `LedgerError` with a remedy if the store cannot be read or written. A
+    claim lasts while its owner renews it, by a clock that no person can set. The store reports a
+    claim that has lapsed as `unknown`.
 
     Attributes:
-        waits: Whether its methods may wait, as for a disk, so that they are kept off event loops.
-        lease: Seconds after which a claim that is not renewed is no longer held; None where
-            claims need no renewing.
+        waits: Whether methods may wait, as for a disk; the host then calls them on threads.
+        lease: Seconds until a claim lapses unless renewed; None if claims need no renewal.
     """
 
     waits: bool
     lease: float | None
 
     def get(self, key: str) -> LedgerEntry | None:
-        """Return what is held under a key, also when it has expired; None for nothing."""
-        ...
+        """Return the entry of a key, expired or not, or None."""
 
     def claim(self, claim: Claim, *, now: datetime, over: str | None = None) -> LedgerEntry | None:
         """Claim a key.
 
         Args:
             claim: The claim.
-            now: The time, which decides what has expired.
-            over: The id of an unknown effect that is to be taken over.
+            now: The time, which decides whether an entry has expired.
+            over: The id of an unknown effect to take over.
 
         Returns:
-            None when the claim is made, else the entry that stands in its way.
+            None if the claim is made, else the entry that prevents it.
         """
-        ...
 
     def finish(
         self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
     ) -> bool:
-        """Record what an effect came to, in the place of what is recorded of it already.
+        """Record the result of an effect, replacing an earlier record.
 
         Returns:
-            Whether the effect was still that of the key; if not, nothing has changed.
+            False if the key has another effect now; nothing has changed then.
         """
-        ...
 
     def doubt(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
     ) -> bool:
-        """Make an effect unknown, whatever it was.
+        """Make an effect unknown, in whatever state it is.
 
         Args:
             key: The key.
             effect_id: The effect.
             reason: Why, for a person to read.
-            expires_at: From when on the key can be claimed again; None for never.
+            expires_at: The time from which the key can be claimed again; None for never.
 
         Returns:
-            Whether the effect was still that of the key; if not, nothing has changed.
+            False if the key has another effect now; nothing has changed then.
         """
-        ...
 
     def release(self, key: str, effect_id: str) -> bool:
-        """Forget an effect, whatever it was, so that the key can be claimed again.
+        """Forget an effect, in whatever state it is, so that the key can be claimed again.
 
         Returns:
-            Whether the effect was still that of the key; if not, nothing has changed.
+            False if the key has another effect now; nothing has changed then.
         """
-        ...
 
     def renew(self, claims: Mapping[str, str]) -> None:
-        """Hold claims for another lease.
-
-        Args:
-            claims: The keys, by the ids of the effects.
-        """
+        """Extend claims by another lease; `claims` maps the ids of effects to keys."""
 
     def entries(self, *, tool_name: str | None = None) -> Iterator[LedgerEntry]:
-        """Yield all entries, or those of a tool, oldest first; expired ones, too."""
-        ...
+        """Yield all entries, or the entries of a tool, oldest first, expired ones included."""
 
     def remove(self, *, key: str | None = None, tool_name: str | None = None) -> int:
-        """Remove the entry of a key, those of a tool, or all; claims that are held stay.
+        """Remove the entry of a key, the entries of a tool, or all, and return their number.
 
-        Returns:
-            How many were removed.
+        Live claims stay.
         """
-        ...
 
     def prune(self, now: datetime) -> int:
-        """Remove what has expired; returns how many were removed."""
-        ...
+        """Remove the expired entries, and return their number."""
 
     def close(self) -> None:
-        """Give back what it holds; claims of this process stay as they are."""
+        """Release connections and files; claims of this process stay."""
 
 
 class CallEffects(Protocol):
     """Tells the effects of running calls; a resource, which the plugin `ledger` offers."""
 
     def effect_id(self, context: ToolContext) -> str | None:
-        """Return the id under which a call's effect is recorded, None where none is."""
-        ...
+        """Return the id of the recorded effect of a call, or None."""
 
 
 @runtime_checkable
 class JoinsDecision(Protocol):
     """A `LedgerStore` that records in the open decision of a `SessionStore` in its database.
 
-    Beside a session store, a ledger's store that `waits` is one: else the host does not open.
+    Beside a session store, a ledger's store that `waits` must be one, or the host does not open.
     """
 
     @property
     def database(self) -> str | None:
-        """The database, named as the session store names its own."""
-        ...
+        """The database, by the name that the session store has for it."""
 
-    def finish_within(  # noqa: PLR0913 - all that is recorded
+    def finish_within(  # noqa: PLR0913 - each is recorded
         self,
         connection: Any,
         key: str,
@@ -243,40 +221,33 @@ class JoinsDecision(Protocol):
     ) -> bool:
         """Record as `finish` does, in the transaction that is open on `Decision.connection`.
 
-        Given a refusal, it may record at the commit, which raises it if the claim is gone by then.
+        Given a refusal, it may record at the commit, which raises the refusal if the claim is lost.
         """
-        ...
 
 
 @runtime_checkable
 class SettlesUnknown(Protocol):
-    """A `LedgerStore` in which one at a time finds out about an unknown effect, of all processes.
+    """A `LedgerStore` in which one process at a time checks an unknown effect.
 
-    An effect is unsettled while it is unknown and nobody has said that it has not happened. Each
-    method changes an unsettled effect alone, and tells whether it did.
+    An unknown effect is unsettled until a check finds that it has not happened. Each method
+    changes unsettled effects only, and returns whether it did.
     """
 
     def unsettled(self) -> Iterator[LedgerEntry]:
-        """Yield the unsettled effects, oldest first; those whose claims are not held any more, too.
-
-        Nothing changes.
-        """
-        ...
+        """Yield the unsettled effects, oldest first, lapsed claims included; changes nothing."""
 
     def hold(self, key: str, effect_id: str, token: str, *, at_once: bool = False) -> bool:
-        """Hold an effect that nobody holds, for a lease, which `LedgerStore.renew` renews.
+        """Hold a free effect for a lease, which `LedgerStore.renew` extends.
 
         Args:
             key: The key.
             effect_id: The effect.
-            token: A text that no other hold has.
-            at_once: Also where it was put off.
+            token: A unique text for this hold.
+            at_once: Also if the effect was put off.
         """
-        ...
 
     def put_off(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
-        """Give the hold of a token back; nobody can hold the effect again for some seconds."""
-        ...
+        """Give a hold back; the effect cannot be held again for some seconds."""
 
     def settle(
         self,
@@ -287,13 +258,12 @@ class SettlesUnknown(Protocol):
         *,
         token: str | None = None,
     ) -> bool:
-        """Record what became of an effect.
+        """Record whether an effect has happened.
 
         Args:
             key: The key.
             effect_id: The effect.
-            found: What it came to; or why it has not happened, so that the next call runs.
+            found: The result; or why the effect has not happened, so that the next call runs.
             expires_at: The end of the result; None for never.
-            token: The hold that it has to be under; None for a person, who needs none.
+            token: The hold; None for a person, who needs none.
         """
-        ...

@@ -1,4 +1,4 @@
-"""Records of calls that ran, for answering a later call in the handler's place."""
+"""Records of calls, to answer a later call in place of the handler."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class HandlerState(StrEnum):
     """The progress of a call's handler."""
 
     NOT_BEGUN = "not_begun"
-    """It did not run."""
+    """The handler did not run."""
     BEGUN = "begun"
-    """It runs, or was given up: timed out, cancelled, killed. Nobody knows what it has done."""
+    """The handler runs, or was timed out, cancelled or killed. Its effect is unknown."""
     RETURNED = "returned"
-    """It returned a success."""
+    """The handler returned a success."""
     FAILED = "failed"
-    """It returned a failure, raised `ToolError`, or raised because it could not connect."""
+    """The handler returned a failure, raised `ToolError`, or could not connect."""
     RAISED = "raised"
-    """It raised an `Exception` that says nothing of its effect."""
+    """The handler raised an `Exception` that does not show whether it had an effect."""
     LOST = "lost"
-    """It raised because the answer of a service was lost."""
+    """The handler raised because the answer of a service was lost."""
 
     @classmethod
     def after(cls, sent: bool | None) -> HandlerState:  # noqa: FBT001 - as `was_sent` returns it
@@ -36,11 +36,11 @@ class CallRecord(NamedTuple):
     """The storable record of a successful call.
 
     Args:
-        result: What it returned.
-        value: The value as compact JSON, None where there is none.
-        changes: What it changed in the session, as JSON for `Replay`; None for nothing.
-        unportable: Why the changes cannot be written down; None where they can.
-        secret: Whether message, value or changes hold a secret, and so are shown to nobody.
+        result: The result.
+        value: The value as compact JSON, None without a value.
+        changes: The changes of the session, as JSON for `Replay`; None without changes.
+        unportable: Why the changes cannot be written as JSON; None if they can.
+        secret: Whether message, value or changes hold a secret, so that none of them is shown.
     """
 
     result: ToolResult[Any]
@@ -54,17 +54,15 @@ class CallRecord(NamedTuple):
 class Replay:
     """The recorded result of an earlier call, as an answer to `toolstile_execute`.
 
-    A plain `ToolResult` is dispatched to the reducers of its value's type, as the handler's
-    would be. This one is not: where the session does not hold yet what the earlier call
-    changed, it is told of the recorded changes, once.
+    The host dispatches a plain `ToolResult` to the reducers of its value's type, as a handler's
+    result. For a `Replay` it repeats the recorded changes instead, unless the session has them.
 
     Args:
         result: The recorded result.
-        effect_id: What the earlier call was recorded under. None where this one stands for
-            the earlier one itself: the session is told of the changes whatever it holds, and
-            the envelope does not say `replayed`.
-        changes: What it changed in its session; see `CallRecord`.
-        unportable: Why the changes cannot be told to another session.
+        effect_id: The id of the recorded effect. None if this call is the earlier one itself: the
+            host then repeats the changes in any case, and the envelope does not say `replayed`.
+        changes: The changes of the earlier session; see `CallRecord`.
+        unportable: Why the changes cannot be repeated in another session.
     """
 
     result: ToolResult[Any]
@@ -86,7 +84,7 @@ class Redoable(Protocol):
         Logs and the policies' records are left out.
 
         Raises:
-            SnapshotError: An event or item cannot be written as JSON.
+            SnapshotError: If an event or item cannot be written as JSON.
         """
         ...
 
@@ -94,9 +92,9 @@ class Redoable(Protocol):
         """Repeat the changes of another call.
 
         Args:
-            changes: The answer of the other call's `changes`.
+            changes: The result of the other call's `changes`.
             kinds: Types of events and items beyond those that the session knows.
 
         Raises:
-            SnapshotError: It is malformed, or a type is unknown or has changed.
+            SnapshotError: If they are malformed, or a type is unknown or has changed.
         """

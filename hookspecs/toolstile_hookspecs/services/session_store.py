@@ -1,10 +1,12 @@
 """Stores of sessions: the numbered movements of a session's head, each recorded before it is seen.
 
-A store is shared by the hosts of a machine, or of many. What moves a session's head - the commit
-of a call, a direct write, `restore`, `reset`, `clear` - is one entry. An entry tells the items that
-slices came to, never the events that made them, since reducers differ between hosts.
-`toolstile_hookspecs.testing.SessionStoreContract` shows whether a store keeps to this.
+Hosts of one machine or of many share a store. The commit of a call, a direct write, `restore`,
+`reset` and `clear` each move the head by one entry. An entry holds the new items of slices, never
+the events that made them, because reducers differ between hosts.
+`toolstile_hookspecs.testing.SessionStoreContract` tests a store.
 """
+
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ class Entry(NamedTuple):
     """One movement of a session's head.
 
     Args:
-        number: Its place, from 1 on, without gaps.
-        decision_id: The id of its decision, 32 hexadecimal digits.
-        epoch: How often the session was restored, reset or cleared by then.
-        changes: What slices, records and logs came to, as JSON that only the host reads.
-        has_files: Whether changes of a workspace belong to it.
+        number: The place, from 1 on, without gaps.
+        decision_id: The id of the decision, 32 hexadecimal digits.
+        epoch: How often the session had been restored, reset or cleared.
+        changes: The new content of slices, records and logs, as JSON that only the host reads.
+        has_files: Whether changes of a workspace belong to the entry.
     """
 
     number: int
@@ -38,9 +40,9 @@ class SessionInfo(NamedTuple):
     """A stored session, for a person to read.
 
     Args:
-        id: Its id.
-        number: The number of its newest entry.
-        changed_at: The time of that entry; aware, UTC.
+        id: The id.
+        number: The number of the newest entry.
+        changed_at: The time of the newest entry; aware, UTC.
     """
 
     id: str
@@ -49,15 +51,14 @@ class SessionInfo(NamedTuple):
 
 
 class OpenDecision(Protocol):
-    """The open transaction in which one movement of a session is decided."""
+    """The open transaction that decides one movement of a session."""
 
     @property
     def connection(self) -> Any:
-        """The database connection, for those who keep their own tables there; None for none."""
+        """The database connection, for tables of other stores, or None."""
 
     def after(self, number: int) -> Sequence[Entry]:
         """Return the entries after a number, in order."""
-        ...
 
     def append(self, entry: Entry) -> None:
         """Record an entry, once the transaction is committed."""
@@ -67,45 +68,39 @@ class OpenDecision(Protocol):
 class SessionStore(Protocol):
     """Keeps the entries of sessions.
 
-    Every method raises `StateError`, which says what to do, when the store cannot be read or
-    written.
+    Every method raises `StateError` with a remedy if the store cannot be read or written.
 
     Attributes:
-        waits: Whether a decision may wait, so that it is kept off event loops.
+        waits: Whether a decision may wait; the host then makes it on a thread.
     """
 
     waits: bool
 
     @property
     def database(self) -> str | None:
-        """The file or address in which a ledger can keep its table, too; None for none.
+        """The file or address where a ledger can keep its table, too, or None.
 
         Beside a `Decider` with another `database`, the host does not open.
         """
-        ...
 
     def has_moved(self, session_id: str, number: int) -> bool:
-        """Tell whether there may be entries after a number; asked before each call, so cheap.
+        """Tell whether there may be entries after a number; cheap, as the host asks before calls.
 
-        What others decided a moment ago may be missed where the store is told of it: a decision
-        reads what is there.
+        A store that listens for changes may miss the newest, because a decision reads all.
         """
-        ...
 
     def after(self, session_id: str, number: int) -> Sequence[Entry]:
         """Return the entries after a number, in order.
 
-        Where those were removed, an entry with the whole state comes first.
+        If they were condensed, the first is an entry with the whole state.
         """
-        ...
 
     def deciding(self, session_id: str) -> AbstractContextManager[OpenDecision]:
         """Open the transaction of a decision, alone in the store.
 
-        Leaving it commits; an exception inside undoes it. An exception on leaving means that
-        nobody knows: the host then asks `decided`.
+        Leaving it commits; an exception inside rolls back. After an exception on leaving the
+        result is unknown, and the host asks `decided`.
         """
-        ...
 
     def condense(self, session_id: str, whole: Entry) -> None:
         """Keep an entry with the whole state in place of all entries up to its number.
@@ -114,34 +109,30 @@ class SessionStore(Protocol):
         """
 
     def key_of(self, decision_id: str) -> str:
-        """Return the key that workspaces note of a decision; it names this store."""
-        ...
+        """Return the key for a workspace's note of a decision; it names this store."""
 
     def decided(self, key: str) -> bool | None:
-        """Tell whether the decision of a key was made; None where the key is another store's.
+        """Tell whether the decision of a key was made; None for a key of another store.
 
-        It goes on answering when the session's entries were removed.
+        The answer outlives the session's entries.
         """
-        ...
 
     def sessions(self) -> Sequence[SessionInfo]:
         """Return the stored sessions, the one changed last at the end."""
-        ...
 
     def delete(self, session_id: str) -> bool:
         """Remove a session; return whether there was one."""
-        ...
 
     def close(self) -> None:
-        """Give back what it holds; the next use opens it again."""
+        """Release connections and files; the next use opens the store again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision of a call, as those see it who contribute to it.
+    """The decision of a call, as its contributors see it.
 
     Args:
-        id: Its id; None where no session store is bound, and a contributor decides.
+        id: The id; None without a session store, so that a contributor decides.
         connection: The connection of the open transaction; see `OpenDecision`.
     """
 
@@ -154,16 +145,17 @@ class Contributor(Protocol):
     """A participant whose record is part of the call's one decision.
 
     Attributes:
-        contributes: Whether it has something to record for this call.
+        contributes: Whether there is something to record for this call.
     """
 
     contributes: bool
 
     def contribute(self, decision: Decision) -> None:
-        """Record, in the decision's transaction; never waits for another call.
+        """Record in the decision's transaction, without waiting for another call.
 
-        It comes after every `prepare`, when nothing can conflict any more. An exception refuses
-        the decision: all is rolled back. Another connection to the database would wait for it.
+        Called after every `prepare`, when no conflict is possible. An exception refuses the
+        decision and rolls everything back. Use the decision's connection, because another one
+        would wait for it.
         """
 
 
@@ -171,11 +163,10 @@ class Contributor(Protocol):
 class LocksFile(Protocol):
     """An `Exclusive` resource that locks a database's file while a call has it, or its provider.
 
-    It is refused over the file in which calls are decided: a decision would wait for the lock that
-    its own call holds. Where the provider says so, too, the host does not even open.
+    The host refuses it for the file of its decisions, because a decision would wait for the lock
+    of its own call. If the provider names the file, too, the host does not open.
     """
 
     @property
     def locked_file(self) -> str | Path | None:
-        """The file; None where others can write to it."""
-        ...
+        """The file; None if others can write to it."""

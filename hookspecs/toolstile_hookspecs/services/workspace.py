@@ -1,5 +1,7 @@
 """Optional parts of a workspace: changed files, layers, watches and attachments."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 import os
@@ -20,7 +22,7 @@ class FileChange:
     """The change of one path.
 
     Args:
-        path: The canonical path, with no link in it.
+        path: The canonical path, without links.
         before: The state before the call; None for a path that the call adds.
         after: The state after the call; None for a path that the call removes.
     """
@@ -34,7 +36,7 @@ class FileChange:
 class FileChanges:
     """The paths that a call adds, changes or removes, nested calls included.
 
-    A file that is written again with the same content and mode is not among them.
+    A file that a call writes again with the same content and mode is left out.
 
     Args:
         made: The changes, sorted by path.
@@ -62,17 +64,15 @@ class SupportsChangeCheck(Protocol):
     @property
     def name(self) -> str:
         """The name of this instance."""
-        ...
 
     def check_changes(
         self, tool: Tool[Any, Any], changes: FileChanges, *, context: ToolContext
     ) -> PolicyDecision | Awaitable[PolicyDecision]:
         """Decide between handler and commit; on an event loop the host calls it on a worker.
 
-        It is asked about every top-level call with file changes, and sees those of nested calls.
+        The host asks about every top-level call with file changes, those of nested calls included.
         An ask shows a person the diff, a deny keeps nothing, an exception denies.
         """
-        ...
 
 
 @runtime_checkable
@@ -82,16 +82,13 @@ class SupportsFileChanges(Protocol):
     @property
     def changed(self) -> bool:
         """True if the call has changed anything."""
-        ...
 
     @property
     def policies(self) -> Sequence[SupportsChangeCheck]:
-        """The resource's own policies about its files, whatever tool changes them."""
-        ...
+        """The resource's own policies about its files, for all tools."""
 
     def file_changes(self) -> FileChanges:
         """Return the changes; called before `prepare`, and later changes fail the call."""
-        ...
 
     def show_first(self, paths: Sequence[str]) -> None:
         """Have `diff` begin with these paths."""
@@ -99,13 +96,13 @@ class SupportsFileChanges(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceLayers:
-    """The parts of which a call's workspace consists.
+    """The parts of a call's workspace.
 
     Args:
-        directory: The real directory underneath; None where there is none, as in memory.
-        changed: The paths that differ from it so far, each with True where the directory shows
-            nothing beneath it any more.
-        mounts: The paths of parts that only can be read, each with its real directory, or None.
+        directory: The real directory underneath; None without one, as in memory.
+        changed: The paths that differ from it, each with True if the directory's entries beneath
+            the path are hidden.
+        mounts: The paths of read-only parts, each with its real directory, or None.
     """
 
     directory: str | None = None
@@ -119,7 +116,6 @@ class SupportsLayers(Protocol):
 
     def layers(self) -> WorkspaceLayers:
         """Return the parts of the workspace as this call sees it."""
-        ...
 
     def take(
         self,
@@ -130,14 +126,14 @@ class SupportsLayers(Protocol):
         modified: int,
         keeper: object = None,
     ) -> None:
-        """Make the file at a path the one that a program has left outside of the workspace.
+        """Replace the file at a path by a file that a program has left outside of the workspace.
 
         Args:
-            path: The path, at which there may be anything but a directory.
-            source: The file. Nobody else changes it from now on.
-            mode: Its permission bits.
-            modified: When it last changed, in nanoseconds since 1970.
-            keeper: Lives as long as the file may be needed, such as what removes its directory.
+            path: The path, which is not a directory.
+            source: The file, which must not change from now on.
+            mode: The permission bits.
+            modified: The time of its last change, in nanoseconds since 1970.
+            keeper: An object that lives while the file is needed, such as a temporary directory.
         """
 
 
@@ -146,27 +142,25 @@ class Watch(Protocol):
 
     @property
     def marked(self) -> bool:
-        """True once another call has committed; this one ends in `conflict`, then."""
-        ...
+        """True once another call has committed; this call then ends in `conflict`."""
 
 
 @runtime_checkable
 class SupportsWatch(Protocol):
-    """A call's `Filesystem` from which a program may read what nobody sees."""
+    """A call's `Filesystem` for programs, whose reads the host cannot see."""
 
     def watch(self) -> Watch:
-        """Begin to watch, before anything is laid out; may wait, so never on an event loop."""
-        ...
+        """Begin to watch, before files are laid out; may wait, so never on an event loop."""
 
 
 class HeldResource(Branchable, Protocol):
-    """A `Branchable` to which nobody else commits; the rerun takes its branch from here."""
+    """A `Branchable` closed to other calls' commits; the rerun takes its branch from here."""
 
     def acquire(self) -> Awaitable[None] | None:
-        """Keep all others from committing; may wait."""
+        """Keep other calls from committing; may wait."""
 
     def release(self) -> None:
-        """Let others commit, also while `acquire` waits; called on each end of the call."""
+        """Let other calls commit, also while `acquire` waits; called at each end of the call."""
 
 
 @runtime_checkable
@@ -174,38 +168,32 @@ class SupportsHold(Protocol):
     """A resource's branch whose rerun after a conflict can keep others from committing."""
 
     def hold_for_rerun(self) -> HeldResource | None:
-        """Return what to hold, after the rollback; None where the conflict was elsewhere."""
+        """Return the resource to hold after the rollback; None if the conflict was elsewhere."""
 
 
 WORKSPACE_URI: Final = "workspace:///"
-"""The beginning of links into a workspace; what serves them elsewhere puts its own there."""
+"""The beginning of links into a workspace; a server replaces it by its own."""
 
 
 @runtime_checkable
 class SupportsAttachments(Protocol):
-    """An optional part of a `Filesystem`: contents to be read that are not part of its tree."""
+    """An optional part of a `Filesystem`: readable contents outside of its tree."""
 
     def attach(self, content: bytes, suffix: str = "") -> str:
-        """Let a content be read at a path that no listing, search, diff, digest or commit shows.
+        """Keep a content, and return a path that no listing, search, diff, digest or commit shows.
 
-        It stays, whatever becomes of the call, until the workspace is closed or newer ones need
-        the room.
+        It outlives the call, until the workspace is closed or newer contents need the room.
 
         Args:
             content: The content.
             suffix: The end of the path, such as `.txt`.
-
-        Returns:
-            The path.
         """
-        ...
 
 
 @runtime_checkable
 class SupportsLinks(Protocol):
-    """An optional part of a value: resources beside it, for clients that can read them."""
+    """An optional part of a value: links to resources, for clients that can read them."""
 
     @property
     def links(self) -> Sequence[ResourceLink]:
         """The links."""
-        ...

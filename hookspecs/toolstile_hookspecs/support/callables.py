@@ -29,7 +29,7 @@ def is_async_callable(function: Callable[..., Any]) -> bool:
 
 
 def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what is called in the end; an async wrapper around it settles the matter."""
+    """Return the function below wrappers and partials, or the first wrapper that is async."""
     inner: Any = inspect.unwrap(function, stop=inspect.iscoroutinefunction)
     while isinstance(inner, functools.partial):
         inner = inspect.unwrap(cast("Any", inner.func), stop=inspect.iscoroutinefunction)
@@ -85,7 +85,7 @@ def first_paragraph(text: str) -> str:
 
 
 def first_sentence(text: str, limit: int) -> str:
-    """Return the first sentence, cut at a word where it is longer than the limit.
+    """Return the first sentence, cut at a word if longer than the limit.
 
     Example:
         >>> first_sentence("Add numbers. They may be many.", 50)

@@ -6,22 +6,19 @@ import re
 from typing import Final
 
 CONTRACT_VERSION: Final = "1.0"
-"""Grows by a minor number with what is added, by a major number with what is removed."""
+"""The minor number grows with an addition, the major number with a removal."""
 
 REQUIRES: Final = "toolstile_requires"
-"""The attribute in which a plugin says which version of the contract it needs at least."""
+"""The attribute of a plugin with the lowest version of the contract that it needs."""
 
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
 
 
 def parsed_version(text: object) -> tuple[int, int]:
-    """Return a version of the contract as numbers, which compare as versions do.
-
-    Args:
-        text: The version, `MAJOR.MINOR`.
+    """Return a version of the contract, `MAJOR.MINOR`, as numbers, which compare as versions do.
 
     Raises:
-        ValueError: When it is not one.
+        ValueError: For any other text.
 
     Example:
         >>> parsed_version("1.10") > parsed_version("1.9")
@@ -34,7 +31,7 @@ def parsed_version(text: object) -> tuple[int, int]:
 
 
 class ContractDeprecationWarning(DeprecationWarning):
-    """A plugin uses what a later version of the contract no longer has."""
+    """A plugin uses a name that a later version of the contract removes."""
 
 
 def deprecated(what: str, *, since: str, until: str, instead: str) -> ContractDeprecationWarning:
@@ -43,11 +40,11 @@ def deprecated(what: str, *, since: str, until: str, instead: str) -> ContractDe
     Args:
         what: The hook, argument or name.
         since: The version of the contract that deprecates it.
-        until: The first version that no longer has it; only a major one can be.
-        instead: What to use, a sentence.
+        until: The first version without it, which must be a major one.
+        instead: The remedy, a sentence.
 
     Raises:
-        ValueError: When it would be gone before the next major version.
+        ValueError: If it would be gone before the next major version.
 
     Example:
         >>> from toolstile_hookspecs import hookspec

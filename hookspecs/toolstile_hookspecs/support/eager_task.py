@@ -13,15 +13,10 @@ T = TypeVar("T")
 if sys.version_info >= (3, 12):
 
     def begin(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Return a task whose work has begun, and has ended if it never waited.
-
-        Args:
-            loop: The loop that is running.
-            work: What the task does; its first step is taken before this returns.
-        """
+        """Return a task on the running loop that has taken its first step, or ended at once."""
         return asyncio.Task(work, loop=loop, eager_start=True)
 else:
-    # 3.11 gets no more than security fixes, so that what is borrowed here stays as it is.
+    # These private names stay, because 3.11 gets security fixes only.
     _Task: Any = getattr(asyncio.tasks, "_PyTask")  # noqa: B009 - of no stub
     _Future: Any = getattr(asyncio.futures, "_PyFuture")  # noqa: B009 - of no stub
     _FINISHED: Any = getattr(asyncio.futures, "_FINISHED")  # noqa: B009 - of no stub
@@ -33,7 +28,7 @@ else:
         def __init__(
             self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, object]
         ) -> None:
-            # What `_PyTask` does, but for having the loop take the first step soon.
+            # As `_PyTask` does, except that the first step is taken now, not soon by the loop.
             if loop.get_debug():
                 _Future.__init__(self, loop=loop)
             else:
@@ -50,7 +45,7 @@ else:
                 _tasks._register_task(self)  # noqa: SLF001 - documented for extending
 
         def __del__(self) -> None:
-            # One that has ended well has nothing to tell.
+            # A task that has succeeded has nothing to report.
             if self._state != _FINISHED or self._exception is not None:
                 _Task.__del__(self)
 
@@ -66,11 +61,6 @@ else:
                 _tasks._enter_task(loop, caller)  # noqa: SLF001 - documented for extending
 
     def begin(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Return a task whose work has begun, and has ended if it never waited.
-
-        Args:
-            loop: The loop that is running.
-            work: What the task does; its first step is taken before this returns.
-        """
+        """Return a task on the running loop that has taken its first step, or ended at once."""
         task: asyncio.Task[T] = _EagerTask(loop, work)
         return task

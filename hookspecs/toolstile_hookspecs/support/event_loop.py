@@ -14,9 +14,9 @@ from toolstile_hookspecs.support.process import renewed_in_forks
 
 def is_on_loop() -> bool:
     """Tell whether the caller runs on an event loop."""
-    # Where nobody has imported it, no loop runs; importing it takes long.
+    # Without the module no loop runs, and importing it takes long.
     asyncio = sys.modules.get("asyncio")
-    # Its public twin raises without a loop, which takes ten times as long.
+    # The public function raises without a loop, which takes ten times as long.
     return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - see above
 
 
@@ -26,9 +26,9 @@ MAX_IDLE = 32
 
 
 class Workers:
-    """Daemon threads that run sync functions, reused, and never waited for at exit.
+    """Daemon threads that run sync functions; they are reused, and do not delay the exit.
 
-    There is no upper bound, with which handlers that never end would starve all others.
+    Their number has no limit, because handlers that never end would then starve all others.
     """
 
     __slots__ = ("_idle", "_most_idle", "_name")
@@ -51,7 +51,7 @@ class Workers:
         inbox.put(task)
 
     def close(self) -> None:
-        """Let the waiting threads end, and the busy ones after what they do; waits for none."""
+        """Let the idle threads end, and the busy ones after their task; does not wait."""
         self._most_idle = 0
         while self._idle:
             self._idle.pop().put(None)
@@ -69,12 +69,12 @@ _workers: Workers = renewed_in_forks(__name__, "_workers", Workers)
 
 
 async def off_loop(function: Callable[[], T]) -> T:
-    """Return what a function gives, called on a worker with the context variables of the caller.
+    """Return the result of a function, called on a worker with the caller's context variables.
 
-    Unlike those of `asyncio.to_thread`, workers have no upper bound: calls that wait for one disk
-    share its commits only where all of them can wait at once.
+    Unlike with `asyncio.to_thread`, the number of workers has no limit, because calls that wait
+    for one disk share a commit only if all can wait at once.
     """
-    # Late: commands that make no calls need not wait for them.
+    # Late, because commands without calls need neither.
     import asyncio
     from concurrent.futures import Future
 
@@ -85,7 +85,7 @@ async def off_loop(function: Callable[[], T]) -> T:
         if future.set_running_or_notify_cancel():
             try:
                 future.set_result(context.run(function))
-            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+            except BaseException as error:  # noqa: BLE001 - raised by the future
                 future.set_exception(error)
 
     _workers.submit(work)

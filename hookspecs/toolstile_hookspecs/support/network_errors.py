@@ -106,7 +106,7 @@ def was_sent(error: BaseException) -> bool | None:
             if is_explained:
                 waiting += [(one, True, is_earlier) for one in inner]
             else:
-                # One that is known to have sent nothing tells nothing of the others.
+                # An error without a request is no evidence about the others of its group.
                 answers = {was_sent(one) for one in inner}
                 found.add(_BY_MARK[True in answers or (None if None in answers else False)])
         waiting += [(earlier, False, is_earlier) for earlier in _earlier(each)]
@@ -161,7 +161,7 @@ def _earlier(error: BaseException) -> Iterator[BaseException]:
         if frame.f_code.co_name in _REDIRECTING or given.get("retries_taken"):
             history = (None,)
         for each in history:
-            # One that is not known, or was answered, may have had its effect.
+            # An earlier request that is unknown, or was answered, may have had its effect.
             failure = getattr(each, "error", None) or EffectUnknownError()
             yield from (failure, *(part for part in failure.args if isinstance(part, Exception)))
 

@@ -26,18 +26,15 @@ class NoSearchError(ValueError):
 
 
 def bounded(pattern: str | bytes) -> Any:
-    """Return a pattern of RE2, compiled.
-
-    Args:
-        pattern: What to search for: in texts, or in bytes that are UTF-8.
+    """Return a pattern of RE2 for texts, or for bytes that are UTF-8.
 
     Raises:
-        NoSearchError: RE2 is not installed.
-        ValueError: RE2 does not know the pattern, as with look-around and back-references. The
-            text says what is wrong with it.
+        NoSearchError: If RE2 is not installed.
+        ValueError: If RE2 refuses the pattern, as with look-around and back-references; with the
+            reason.
     """
     try:
-        # Late: a compiled library, and few search for anything.
+        # Late, because it is a compiled library that few need.
         re2: Any = importlib.import_module("re2")
     except ModuleNotFoundError:
         raise NoSearchError from None

@@ -80,13 +80,13 @@ class deferred_interrupts(ContextDecorator):  # noqa: N801 - used as a function,
                 deferral.end()
 
     def _recreate_cm(self) -> Self:
-        # Each call of a function that this decorates is a block of its own.
+        # Each call of a decorated function is a separate block.
         return type(self)()
 
 
 @contextmanager
 def allowed_interrupts() -> Generator[None]:
-    """Let SIGINT through for the block, within one that defers it: foreign code runs in it."""
+    """Let SIGINT through for foreign code, within a block that defers it."""
     is_main = threading.get_ident() == threading.main_thread().ident
     deferral: object = _signal.getsignal(SIGINT) if is_main else None
     if not isinstance(deferral, _Deferral):
@@ -106,9 +106,9 @@ T = TypeVar("T")
 
 
 def renewed_in_forks(module: str, name: str, make: Callable[[], T]) -> T:
-    """Return a lock of a module that each fork of the process replaces by one of its own.
+    """Return a lock of a module, which each fork of the process replaces by a new one.
 
-    A thread may hold the old one at that moment, and a fork does not have that thread.
+    A thread that the fork does not have may hold the old one.
     """
 
     def renew() -> None:
@@ -143,7 +143,7 @@ def unshared(
     """Open a file that is locked, so that no fork of the process keeps the lock.
 
     A lock belongs to the open file, which a child shares: it would last as long as the child. In
-    the child the descriptor leads to the null device. The arguments are those of `os.open`.
+    the child the descriptor leads to the null device. The arguments are as for `os.open`.
     """
     with _opening:
         _unshared.add(file := FileIO(os.open(path, flags, mode, dir_fd=folder)))
@@ -155,7 +155,7 @@ OF_PARENT: Final = (
     "the parent's. Make a Host in the child."
 )
 left_in_forks: Final[WeakSet[Any]] = WeakSet()
-"""Told to leave what they hold to the parent, in a child."""
+"""Objects whose `leave_to_parent()` is called in a child."""
 
 
 def _let_go() -> None:
@@ -183,11 +183,11 @@ _head: tuple[int, str]
 
 
 def _begin() -> None:
-    """Begin a sequence; its random digits tell this process from those of all hosts."""
+    """Begin a sequence, with random digits that distinguish this process from all others."""
     global _numbers, _random, _head  # noqa: PLW0603 - a global is the fastest place
     # The version, 12 random bits, the variant and 14 more of a UUID.
     _random = f"7{secrets.randbits(12):03x}{0x8000 | secrets.randbits(14):04x}"
-    # Six random digits, then those that count. The count orders the ids of a millisecond. It is
+    # Six random digits, then the count, which orders the ids of a millisecond. It is
     # decimal, because an f-string writes that faster, and such digits are hexadecimal, too.
     _numbers = count((100_000 + secrets.randbelow(800_000)) * 1_000_000)
     _head = 0, ""

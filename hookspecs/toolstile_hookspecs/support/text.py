@@ -22,7 +22,7 @@ MINUTE: Final = 59.95
 
 
 def duration(seconds: float) -> str:
-    """Return a time as short as it is still telling.
+    """Return a time in a short form.
 
     Example:
         >>> [duration(seconds) for seconds in (0.000_42, 0.0123, 3.21, 125)]
@@ -39,7 +39,7 @@ def duration(seconds: float) -> str:
 
 
 def extra_remedy(*extras: str) -> str:
-    """Return how to install what extras of Toolstile need, in this environment."""
+    """Return how to install the packages of extras, in this environment."""
     # With uv, environments have no pip.
     pip = "python -m pip" if find_spec("pip") else "uv pip"
     return f"Run: {install_line(*extras, source=_source(), pip=pip)}"
@@ -94,7 +94,7 @@ def _source() -> str:
 def for_model(text: str) -> str:
     """Return a text without sentences about commands and settings, and without folders.
 
-    A model may repeat what it reads to a customer; an operator has the whole text in the log.
+    A model may repeat its texts to a customer; an operator has the whole text in the log.
 
     Example:
         >>> for_model("/var/lib/desk.db is locked. Run `toolstile database check`. Retry.")
@@ -184,12 +184,8 @@ _JOINERS: Final = frozenset("\u200c\u200d\ufe0f")
 def printable(text: str, *, keep: str = "") -> str:
     r"""Return a text on one line, with everything escaped that could steer a terminal.
 
-    Control and format characters (also those that turn the direction of writing), line
-    separators and lone surrogates become `\x1b` and the like.
-
-    Args:
-        text: The text.
-        keep: Characters that are left as they are, such as newlines.
+    Control and format characters (also for the direction of writing), line separators and lone
+    surrogates become `\x1b` and the like. The characters of `keep`, such as newlines, stay.
 
     Example:
         >>> printable("red: \x1b[31m,\n")
@@ -197,13 +193,13 @@ def printable(text: str, *, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
+    harmless = {*_JOINERS, *keep}
     return "".join(
-        char if char in keep or not _is_steering(char) else _escaped(char) for char in text
+        _escaped(char)
+        if unicodedata.category(char) in _UNPRINTABLE and char not in harmless
+        else char
+        for char in text
     )
-
-
-def _is_steering(character: str) -> bool:
-    return unicodedata.category(character) in _UNPRINTABLE and character not in _JOINERS
 
 
 def _escaped(character: str) -> str:
@@ -220,13 +216,9 @@ COMPARED: Final = 100
 
 
 def near(name: str, known: Iterable[str], most: int, alike: float = ALIKE) -> list[str]:
-    """Return the known names that are like another, the most alike first.
+    """Return at most so many known names like another, the most similar first.
 
-    Args:
-        name: What was written.
-        known: What could be meant.
-        most: How many to return at most.
-        alike: How alike they must be, from 0 to 1.
+    `alike` is the least similarity, from 0 to 1.
 
     Example:
         >>> near("custmer", ["price", "customer", "customers"], 2)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -26,7 +25,7 @@ _ADA = Principal("https://id.example.org", "ada", groups={"staff"})
 
 
 def question_of(ticket: str = "t1", **other: Any) -> Question:
-    """Return a question of second 0 that expires at second 60, unless told otherwise."""
+    """Return a question of second 0 that expires at second 60; `other` replaces fields."""
     fields: dict[str, Any] = {
         "ticket": ticket,
         "call_id": f"call-{ticket}",
@@ -47,40 +46,27 @@ def question_of(ticket: str = "t1", **other: Any) -> Question:
 
 
 def answer_of(answer: Answer = Answer.APPROVED, seconds: float = 1, **other: Any) -> AnswerRecord:
-    """Return an answer of second 1, unless told otherwise."""
+    """Return an answer; `other` replaces fields."""
     fields: dict[str, Any] = {"by": _ADA, "via": "command line", "at": at(seconds), **other}
     return AnswerRecord(answer, **fields)
 
 
 def event_of(sealed: bytes, seconds: float = 1, session_id: str = "s") -> EventRecord:
-    """Return an event of second 1 and session s, unless told otherwise."""
+    """Return an event."""
     return EventRecord(session_id, at(seconds), sealed)
 
 
 def told(
     store: ApprovalStore, seconds: float = 9, listener: Listener = "record", **more: Any
 ) -> list[bytes]:
-    """Return what a listener is told at a second."""
+    """Return the contents of the events that a listener hears at a second."""
     heard: list[EventRecord] = []
     store.tell(listener, at(seconds), heard.append, **more)
     return [event.sealed for event in heard]
 
 
-class ApprovalStoreContract(StoreContract):
-    """Tests of a store; see `StoreContract` for its fixtures.
-
-    Example:
-        >>> import pytest
-        >>> class TestMine(ApprovalStoreContract):
-        ...     @pytest.fixture
-        ...     def store(self, tmp_path):
-        ...         return MyStore(tmp_path)
-    """
-
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {
-        "store": ApprovalStore,
-        "again": ApprovalStore,
-    }
+class ApprovalStoreContract(StoreContract, store=ApprovalStore, again=ApprovalStore):
+    """Tests of a store of questions; see `StoreContract` for its fixtures."""
 
     def test_an_unknown_ticket_is_no_question(self, store: ApprovalStore) -> None:
         assert store.get("t1") is None
@@ -194,7 +180,7 @@ class ApprovalStoreContract(StoreContract):
         assert again.get("t1") == ended
 
     def test_questions_that_expired_long_ago_are_removed(self, store: ApprovalStore) -> None:
-        """Also one that nobody has answered, or whose call nobody has resumed."""
+        """Also without an answer, or with a call that was not resumed."""
         for ticket, expires in {"old": 10, "new": 90, "open": 10}.items():
             store.add(question_of(ticket, expires=at(expires)))
         store.end("old", QuestionState.RESUMED)
@@ -248,7 +234,7 @@ class ApprovalStoreContract(StoreContract):
     def test_an_expiry_is_told_once_its_time_has_come(
         self, store: ApprovalStore, again: ApprovalStore
     ) -> None:
-        """The question may be in any state by then; one that ended before does not expire."""
+        """In any state of the question, unless the call ended before."""
         for ticket in ("open", "answered", "withdrawn", "late"):
             store.add(question_of(ticket), event_of(ticket.encode(), 60))
         store.answer("answered", answer_of(), event_of(b"answer"))
@@ -261,7 +247,7 @@ class ApprovalStoreContract(StoreContract):
         assert told(again, 60) == [b"open", b"late"]
 
     def test_what_did_not_happen_is_not_told(self, store: ApprovalStore) -> None:
-        """A second answer, the end of what has ended, a grant that is not there."""
+        """A second answer, a second end, the removal of an unknown grant."""
         store.add(question_of())
         store.answer("t1", answer_of())
         store.answer("t1", answer_of(Answer.DENIED), event_of(b"second"))

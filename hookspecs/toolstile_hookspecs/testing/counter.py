@@ -1,11 +1,10 @@
 """The conformance suite of a counter, to subclass."""
 
-# ruff: noqa: PLR2004 - the numbers are what each test reserves
+# ruff: noqa: PLR2004 - the numbers are the amounts of each test
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -15,16 +14,16 @@ from toolstile_hookspecs.testing.suite import Contract, at, at_once
 
 
 def take(counter: Counter, id_: str, moment: float = 0, **other: Any) -> Reservation:
-    """Reserve 1 of 2 for ten seconds, unless told otherwise."""
+    """Reserve 1 of 2 for ten seconds; `other` replaces arguments."""
     wanted: dict[str, Any] = {"key": "k", "amount": 1, "limit": 2, "window": 10, **other}
     return counter.reserve(**wanted, id=id_, now=at(moment))
 
 
-class CounterContract(Contract):
-    """Tests of a counter; a subclass says with `counter` how one that counts nothing is made.
+class CounterContract(Contract, counter=Counter, again=Counter):
+    """Tests of a counter; the fixture `counter` of a subclass returns an empty counter.
 
-    `again` gives a second counter over the same counts, as another process would open it; where
-    there can be none, it gives the same one.
+    `again` returns a second counter over the same counts, as another process would open it, or
+    the same counter if there can be no second one.
 
     Example:
         >>> import pytest
@@ -34,13 +33,10 @@ class CounterContract(Contract):
         ...         return MyCounter(tmp_path)
     """
 
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"counter": Counter, "again": Counter}
-    _takes: ClassVar[Mapping[str, Collection[str]]] = {}
-
     @pytest.fixture
     def counter(self) -> Counter:
-        """Return a counter that counts nothing."""
-        self._must_give("counter", "gives a counter that counts nothing")
+        """Return an empty counter."""
+        self._must_give("counter", "gives an empty counter")
 
     @pytest.fixture
     def again(self, counter: Counter) -> Counter:
@@ -171,7 +167,7 @@ class CounterContract(Contract):
         assert counter.read("k", now=at(0)) == 1
 
     def test_many_at_once_are_counted_exactly(self, counter: Counter, again: Counter) -> None:
-        """No two take one place, and one that asks twice takes one."""
+        """Each place is taken once, and an id that asks twice takes one place."""
 
         def ask(number: int) -> list[bool]:
             source = (counter, again)[number % 2]

@@ -1,4 +1,4 @@
-"""Workers and hosts of the suite of dispatchers: processes of their own, which tests kill."""
+"""Workers and hosts of the suite of dispatchers, in processes that the tests kill."""
 
 # ruff: noqa: S311 - random instants are no secrets
 
@@ -76,8 +76,7 @@ def _ends(file: str) -> Path:
 
 
 def _gate(file: str) -> Path:
-    """Return the path that lets the held handlers go, once something is there."""
-    return Path(file).with_suffix(".go")
+    return Path(file).with_suffix(".go")  # once it exists, held handlers end
 
 
 def _serve(make: Make, concurrency: int, up: Any) -> None:
@@ -114,7 +113,7 @@ class Processes:
         quick = "forkserver" in multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("forkserver" if quick else "spawn")
         if quick:
-            # What each of them would import, one process imports for all.
+            # One process imports for all, because each would take as long.
             maker = getattr(make, "func", make)
             self._context.set_forkserver_preload([__name__, maker.__module__])
         self._started: list[Any] = []
@@ -139,7 +138,7 @@ class Processes:
     def call(
         self, key: str, *, seconds: float = 0, held: bool = False, fault: str = "", **more: Any
     ) -> DispatchedCall:
-        """Return a call of `note`; one that is held runs until `let_go`."""
+        """Return a call of `note`; if held, it runs until `let_go`."""
         params: dict[str, Any] = {"file": str(self._file), "seconds": seconds, "held": held}
         if fault:
             params["fault"] = fault
@@ -186,7 +185,7 @@ LATEST: Final = 0.2
 
 
 class Kills:
-    """Workers, of which one at a time is killed while it runs calls; another takes its place.
+    """Workers, killed one at a time while they run calls; another takes the place of each.
 
     Args:
         processes: The processes of the test.
@@ -238,5 +237,5 @@ def _let_stand_still(worker: Any) -> None:
     os.kill(worker.pid, signal.SIGSTOP)
     time.sleep(STANDSTILL)
     os.kill(worker.pid, signal.SIGCONT)
-    # It may go on with what it did, and tell of it.
+    # It may continue its calls, and record outcomes.
     time.sleep(random.uniform(0, LATEST))

@@ -14,13 +14,13 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Barrier, Event
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -55,11 +55,11 @@ def soon(seconds: float) -> datetime:
     return datetime.now(UTC) + timedelta(seconds=seconds)
 
 
-class DispatcherContract(Contract):
-    """Tests of a dispatcher; a subclass says with `make` how one is made.
+class DispatcherContract(Contract, dispatcher=Dispatcher, make=()):
+    """Tests of a dispatcher; the fixture `make` of a subclass returns a function that makes one.
 
-    `make` gives a function without arguments that can be pickled: each process of a test makes its
-    own dispatcher with it, over the same calls. Let workers count as dead after about a second.
+    The function takes no arguments and can be pickled, because each process of a test makes a
+    dispatcher with it, over the same calls. Let workers count as dead after about a second.
 
     Example:
         >>> import pytest
@@ -70,17 +70,14 @@ class DispatcherContract(Contract):
         ...         return partial(MyDispatcher, tmp_path / "calls.db")
     """
 
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"dispatcher": Dispatcher}
-    _takes: ClassVar[Mapping[str, Collection[str]]] = {"make": ()}
-
     @pytest.fixture
     def make(self) -> Make:
-        """Return what makes a dispatcher."""
+        """Return a function that makes a dispatcher."""
         self._must_give("make", "gives a function that makes a dispatcher")
 
     @pytest.fixture
     def number_of_calls(self) -> int:
-        """Return how many calls are made while workers are killed; more of them show more."""
+        """Return the number of calls while workers are killed; more calls show more."""
         return FEW
 
     @pytest.fixture
@@ -165,7 +162,7 @@ class DispatcherContract(Contract):
     def test_what_is_withdrawn_never_begins(
         self, dispatcher: Dispatcher, processes: Processes
     ) -> None:
-        """Neither what waits for a worker, nor what is submitted later; its callers are told."""
+        """Neither a waiting call nor a later one; the callers get `not_run`."""
 
         async def run() -> DispatchOutcome:
             waiting = asyncio.ensure_future(dispatcher.submit(processes.call("waiting")))
@@ -217,7 +214,7 @@ class DispatcherContract(Contract):
         told, other = submitted(dispatcher, late, processes.call("other"))
         assert (told.state, other.state) == (DispatchState.UNKNOWN, DispatchState.RESULT)
 
-    # --- what dies ---
+    # --- deaths ---
 
     @pytest.mark.parametrize("repeatable", [False, True])
     def test_the_call_of_a_killed_worker_is_taken_over(
@@ -267,7 +264,7 @@ class DispatcherContract(Contract):
     def test_the_call_of_a_killed_host_goes_on(
         self, dispatcher: Dispatcher, processes: Processes
     ) -> None:
-        """Another host that submits its key joins it; what has not begun can be withdrawn."""
+        """Another host that submits the key joins it; a waiting call can be withdrawn."""
         processes.worker(1)
         call, next_ = processes.call("k", held=True), processes.call("next")
         host = processes.host(call, next_)
@@ -306,7 +303,7 @@ class DispatcherContract(Contract):
     def test_a_worker_that_stood_still_may_take_over_its_own_call(
         self, dispatcher: Dispatcher, processes: Processes, *, repeatable: bool
     ) -> None:
-        """No other worker is there, so whoever takes it over is the same process."""
+        """There is no other worker, so the same process takes it over."""
         worker = processes.worker(8)
         call = processes.call("k", held=True, repeatable=repeatable)
 
@@ -343,7 +340,7 @@ class DispatcherContract(Contract):
                 wave = calls[len(told) : len(told) + PER_WAVE]
                 for call in wave:
                     told[call.key] = asyncio.ensure_future(dispatcher.submit(call))
-                # Those of the wave before, so that shorter ones come and go meanwhile.
+                # Wait for the wave before, so that shorter calls begin and end meanwhile.
                 await asyncio.to_thread(kills.until_met, held, lambda key: told[key].done())
                 if held:
                     host.kill()
@@ -416,11 +413,11 @@ class _Runner:
         pass
 
 
-class StartMarksContract(Contract):
-    """Tests of marks; a subclass says with `marks` how empty ones are made.
+class StartMarksContract(Contract, marks=StartMarks, others=StartMarks):
+    """Tests of marks; the fixture `marks` of a subclass returns an empty store of marks.
 
-    `others` gives the same marks, as another process would open them; where there can be none, it
-    gives the same object.
+    `others` returns the same marks, as another process would open them, or the same object if
+    there can be no second one.
 
     Example:
         >>> import pytest
@@ -430,9 +427,6 @@ class StartMarksContract(Contract):
         ...         return MyMarks(tmp_path)
     """
 
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"marks": StartMarks, "others": StartMarks}
-    _takes: ClassVar[Mapping[str, Collection[str]]] = {}
-
     @pytest.fixture
     def marks(self) -> StartMarks:
         """Return empty marks."""
@@ -440,7 +434,7 @@ class StartMarksContract(Contract):
 
     @pytest.fixture
     def others(self, marks: StartMarks) -> StartMarks:
-        """Return the same marks, opened once more."""
+        """Return the same marks, opened again."""
         return marks
 
     def test_one_attempt_makes_the_mark(self, marks: StartMarks, others: StartMarks) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 
@@ -15,77 +14,26 @@ from toolstile_hookspecs.testing.filesystem_files import FileCases, FindingCases
 from toolstile_hookspecs.testing.suite import Contract
 
 ALIASES = [
-    "./d/a.txt",
-    "d//a.txt",
-    "d/./a.txt",
-    "d/../d/a.txt",
-    "d/x/../a.txt",
-    "d/a.txt/",
-    "d/a.txt/.",
-    "/workspace/d/a.txt",
-    "/workspace//d/a.txt",
-    "/workspace/./d/../d/a.txt",
-]
+    "./d/a.txt", "d//a.txt", "d/./a.txt", "d/../d/a.txt", "d/x/../a.txt", "d/a.txt/", "d/a.txt/.",
+    "/workspace/d/a.txt", "/workspace//d/a.txt", "/workspace/./d/../d/a.txt",
+]  # fmt: skip
 ROOTS = ["", ".", "./", "./.", "d/..", "/workspace", "/workspace/", "/workspace/."]
 OUTSIDE = [
-    "..",
-    "../a.txt",
-    "d/../../a.txt",
-    "d/../..",
-    "/etc/passwd",
-    "/",
-    "//workspace/a.txt",
-    "/workspace/../etc/passwd",
-    "/workspaces/a.txt",
-    "C:\\Windows\\win.ini",
-    "C:/Windows/win.ini",
-    "c:a.txt",
-    "/workspace/..",
-]
+    "..", "../a.txt", "d/../../a.txt", "d/../..", "/etc/passwd", "/", "//workspace/a.txt",
+    "/workspace/../etc/passwd", "/workspaces/a.txt", "C:\\Windows\\win.ini", "C:/Windows/win.ini",
+    "c:a.txt", "/workspace/..",
+]  # fmt: skip
 IMPOSSIBLE = [
-    "a\0b",
-    "\0",
-    "a\nb",
-    "a\tb",
-    "a\x1b[31mb",
-    "a\x7fb",
-    "d\\a.txt",
-    "\\\\server\\share",
-    "a\ud800b",
-    "x" * 256,
-    "é" * 128,
-    "d/" + "x" * 256 + "/a.txt",
-    "/".join(["d"] * 1000),
+    "a\0b", "\0", "a\nb", "a\tb", "a\x1b[31mb", "a\x7fb", "d\\a.txt", "\\\\server\\share",
+    "a\ud800b", "x" * 256, "é" * 128, "d/" + "x" * 256 + "/a.txt", "/".join(["d"] * 1000),
     "x" * 100_000,
-]
+]  # fmt: skip
 USABLE = [
-    "x" * 255,
-    "é" * 127,
-    "with space.txt",
-    " leading",
-    "trailing ",
-    "dots...",
-    ".hidden",
-    "..a",
-    "a..b",
-    "~",
-    "~root",
-    "$HOME",
-    "a*b",
-    "a?b",
-    "[a]",
-    "{a,b}",
-    "a'b\"c",
-    "-rf",
-    "a;b&c|d",
-    "%2e%2e",
-    "con",
-    "\u00e9",
-    "e\u0301",
-    "\u65e5\u672c.txt",
-    "\U0001f600.txt",
+    "x" * 255, "é" * 127, "with space.txt", " leading", "trailing ", "dots...", ".hidden", "..a",
+    "a..b", "~", "~root", "$HOME", "a*b", "a?b", "[a]", "{a,b}", "a'b\"c", "-rf", "a;b&c|d",
+    "%2e%2e", "con", "\u00e9", "e\u0301", "\u65e5\u672c.txt", "\U0001f600.txt",
     "/".join(["d"] * 60) + "/a.txt",
-]
+]  # fmt: skip
 
 
 class PathCases:
@@ -154,23 +102,10 @@ class PathCases:
 
 
 TARGETS = [
-    "a.txt",
-    "d",
-    ".",
-    "..",
-    "../../outside",
-    "/etc/passwd",
-    "/",
-    "link",
-    "missing/far/away",
-    "with space",
-    "\u65e5\u672c",
-    "back\\slash",
-    "new\nline",
-    "\udcff\udcfe",
-    ".toolstile/lock",
+    "a.txt", "d", ".", "..", "../../outside", "/etc/passwd", "/", "link", "missing/far/away",
+    "with space", "\u65e5\u672c", "back\\slash", "new\nline", "\udcff\udcfe", ".toolstile/lock",
     "x" * 4095,
-]
+]  # fmt: skip
 NO_TARGETS = ["", "a\0b", "\ud800", "x" * 4096]
 
 
@@ -517,7 +452,9 @@ class TreeCases:
         assert files.read("d/b.txt") == "two"
 
 
-class FilesystemContract(Contract, PathCases, FileCases, EntryCases, TreeCases, FindingCases):
+class FilesystemContract(
+    Contract, PathCases, FileCases, EntryCases, TreeCases, FindingCases, files=Filesystem
+):
     """The tests of a `Filesystem`.
 
     Subclass it, and give a fixture `files` that returns an empty one.
@@ -529,8 +466,6 @@ class FilesystemContract(Contract, PathCases, FileCases, EntryCases, TreeCases, 
         ...     def files(self) -> Filesystem:
         ...         return CloudFilesystem()
     """
-
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"files": Filesystem}
 
     @pytest.fixture
     def files(self) -> Filesystem:

@@ -15,38 +15,19 @@ import pytest
 from toolstile_hookspecs.services.filesystem import Filesystem
 
 TEXTS = [
-    "",
-    "one line",
-    "one line\n",
-    "unix\nlines\n",
-    "windows\r\nlines\r\n",
-    "old mac\rlines\r",
-    "mixed\r\nlines\nand\r",
-    "\n\n\n",
-    "\ufeffwith a byte order mark\n",
-    "Gr\u00fc\u00dfe, \u65e5\u672c, \U0001f600",
-    "e\u0301",
-    "tab\tand\x0bform\x0cfeed",
-    "escape \x1b[0m",
-    "no newline at the\nend",
-    "x" * 100_000,
-    "line\n" * 20_000,
-]
+    "", "one line", "one line\n", "unix\nlines\n", "windows\r\nlines\r\n", "old mac\rlines\r",
+    "mixed\r\nlines\nand\r", "\n\n\n", "\ufeffwith a byte order mark\n",
+    "Gr\u00fc\u00dfe, \u65e5\u672c, \U0001f600", "e\u0301", "tab\tand\x0bform\x0cfeed",
+    "escape \x1b[0m", "no newline at the\nend", "x" * 100_000, "line\n" * 20_000,
+]  # fmt: skip
 BINARIES = [
-    b"\0",
-    b"text\0text",
-    b"\x89PNG\r\n\x1a\n\0\0",
-    b"\x1f\x8b\x08\x01\x02\x9d",
-    bytes(range(256)),
-    b"x" * 8000 + b"\0",
-]
+    b"\0", b"text\0text", b"\x89PNG\r\n\x1a\n\0\0", b"\x1f\x8b\x08\x01\x02\x9d",
+    bytes(range(256)), b"x" * 8000 + b"\0",
+]  # fmt: skip
 OTHER_ENCODINGS = [
-    b"caf\xe9\r\n",
-    b"\x80 5",
-    b"na\xefve\n" * 20_000,
-    "\ufeffUTF\r\n\U0001f600".encode("utf-16-le"),
-    "\ufeffUTF\n".encode("utf-16-be"),
-]
+    b"caf\xe9\r\n", b"\x80 5", b"na\xefve\n" * 20_000,
+    "\ufeffUTF\r\n\U0001f600".encode("utf-16-le"), "\ufeffUTF\n".encode("utf-16-be"),
+]  # fmt: skip
 
 
 def shown(content: str | bytes) -> str:
@@ -243,18 +224,9 @@ class FileCases:
 
 
 FILES = [
-    ".env",
-    "a.py",
-    "b.txt",
-    "docs/guide.md",
-    "docs/img/logo.png",
-    "src/.hidden/x.py",
-    "src/a.py",
-    "src/deep/er/b.py",
-    "src/deep/c.pyi",
-    "src/deep/er/d.txt",
-    "x[1].txt",
-]
+    ".env", "a.py", "b.txt", "docs/guide.md", "docs/img/logo.png", "src/.hidden/x.py", "src/a.py",
+    "src/deep/er/b.py", "src/deep/c.pyi", "src/deep/er/d.txt", "x[1].txt",
+]  # fmt: skip
 GLOBS: list[tuple[str, str, list[str]]] = [
     ("*", "", [".env", "a.py", "b.txt", "docs", "src", "x[1].txt"]),
     ("*.py", "", ["a.py"]),
@@ -286,24 +258,11 @@ GLOBS: list[tuple[str, str, list[str]]] = [
 ]
 LINES = "alpha\nBeta 12\n\n  gamma\ndelta\u00e9\nlast"
 SEARCHES: list[tuple[str, list[int]]] = [
-    ("alpha", [1]),
-    ("^b", []),
-    ("(?i)^b", [2]),
-    ("a$", [1, 4]),
-    (r"\d+", [2]),
-    ("^$", [3]),
-    (r"^\s", [4]),
-    ("\u00e9", [5]),
-    ("delta.$", [5]),
-    ("last$", [6]),
-    (r"\Aalpha\z", [1]),
-    (r"\blast\b", [6]),
-    ("alpha|gamma", [1, 4]),
-    ("alpha\\nBeta", []),
-    (".", [1, 2, 4, 5, 6]),
-    ("zeta", []),
-    (r"\Qgamma", [4]),
-]
+    ("alpha", [1]), ("^b", []), ("(?i)^b", [2]), ("a$", [1, 4]), (r"\d+", [2]), ("^$", [3]),
+    (r"^\s", [4]), ("\u00e9", [5]), ("delta.$", [5]), ("last$", [6]), (r"\Aalpha\z", [1]),
+    (r"\blast\b", [6]), ("alpha|gamma", [1, 4]), ("alpha\\nBeta", []), (".", [1, 2, 4, 5, 6]),
+    ("zeta", []), (r"\Qgamma", [4]),
+]  # fmt: skip
 EVIL = ["(a*)*b", "(a|aa)+$", "(.*a){20}", "(x+x+)+y", "a{1,1000}{1,1000}", "(?:a?){50}a{50}"]
 
 

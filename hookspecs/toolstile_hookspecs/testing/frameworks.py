@@ -33,7 +33,7 @@ class ModelRead:
 
     Args:
         text: The text.
-        is_error: Whether it is marked as an error; None where the framework marks none.
+        is_error: Whether it is marked as an error; None if the framework has no mark.
     """
 
     text: str
@@ -42,13 +42,13 @@ class ModelRead:
 
 @dataclass(frozen=True)
 class AgentRun:
-    """The end of a run of a framework's agent, or the place where it waits.
+    """A run of a framework's agent that has ended, or waits for a person.
 
     Args:
-        read: What the model has read of its calls, by their ids.
+        read: The answers that the model has read, by the ids of the calls.
         text: The last words of the model, None for a run that waits.
-        state: The run as JSON, where it waits for a person.
-        questions: The questions of the calls that wait, by their ids.
+        state: The run as JSON, if it waits.
+        questions: The questions of the waiting calls, by their ids.
     """
 
     read: Mapping[str, ModelRead]
@@ -66,8 +66,8 @@ Functions = Sequence[Callable[..., Any]] | None
 class FrameworkAgent(ABC):
     """Runs agents of one framework, with a model that follows a script.
 
-    The model calls what stands in `script` at the number of its replies so far, so that the agent
-    of another process goes on where the first one stopped.
+    The number of replies so far is the place in the script, so that the agent of another process
+    continues where the first one stopped.
     """
 
     @abstractmethod
@@ -85,7 +85,7 @@ class FrameworkAgent(ABC):
 
         Args:
             tools: The executor. The agent has its tools, or governed ones.
-            script: What its model calls.
+            script: The calls of the model.
             functions: The tools that the agent has already; None for the tools of the executor.
         """
 
@@ -96,7 +96,7 @@ class FrameworkAgent(ABC):
         script: Script,
         functions: Functions = None,
     ) -> AgentRun:
-        """Run an agent with a deadline of its framework, where that has such a thing; see `run`.
+        """Run an agent with a deadline of its framework, if it has deadlines; see `run`.
 
         Raises:
             TimeoutError: When the deadline has passed.
@@ -112,7 +112,7 @@ class FrameworkAgent(ABC):
         answers: Mapping[str, ApprovalAnswer],
         functions: Functions = None,
     ) -> AgentRun:
-        """Go on with a run that waited, by its JSON and the answers to its calls, by their ids."""
+        """Continue a run that waited, from its JSON and the answers by the ids of calls."""
 
 
 # --- The tools of both sides
@@ -131,10 +131,10 @@ class Order:
 
 
 class Desk:
-    """The tools of an agent, as ours and as plain functions, and what they have done.
+    """The tools of an agent, as ours and as plain functions, and their effects.
 
     Attributes:
-        effects: What was done, in order.
+        effects: The effects, in order.
         running: Set while `wait` runs.
     """
 
@@ -212,7 +212,7 @@ class Desk:
 
         async def log_in(user: str, password: SecretStr) -> str:
             """Log in."""
-            # Some frameworks give what the model wrote.
+            # Some frameworks pass the model's text.
             given = cast("SecretStr | str", password)
             shown = given if isinstance(given, str) else given.get_secret_value()
             return f"{user} has {shown}"
@@ -221,7 +221,7 @@ class Desk:
 
     def _ordered(self, item: str, quantity: int) -> str:
         if item == "nothing":
-            raise LookupError("There is no such item.")
+            raise LookupError("Unknown item.")
         self.effects.append(f"{quantity} x {item}")
         return f"Ordered {quantity} x {item}."
 
@@ -304,7 +304,7 @@ class Scene:
 
     @property
     def functions(self) -> list[Callable[..., Any]] | None:
-        """The functions of the agent's own tools, None where it has ours."""
+        """The functions of the agent's own tools, None if it has ours."""
         return self.desk.functions() if self.is_foreign else None
 
     def _asking(self, functions: Sequence[Callable[..., Any]]) -> list[Tool[Any, Any]]:
@@ -332,24 +332,23 @@ def _orders(tools: ExecutorHandle) -> list[str]:
     return [order.item for order in tools.session[Order].all()]
 
 
-SECRET: Final = "hunter2"  # noqa: S105 - nobody's
+SECRET: Final = "hunter2"  # noqa: S105 - made up
 APPROVED: Final = ApprovalAnswer.approve()
 
 
-class FrameworkAdapterContract(Contract):
-    """Tests of an adapter; a subclass says with `agent` how agents of its framework are run.
+class FrameworkAdapterContract(Contract, agent=None):
+    """Tests of an adapter; the fixture `agent` of a subclass returns its `FrameworkAgent`.
 
-    All hold in both directions: for our tools in their agent, and for their tools behind our
-    stages.
+    Each test runs in both directions: our tools in their agent, and their tools behind our stages.
 
     Attributes:
         gathers: Whether a turn's calls are one batch.
-        pauses: Whether the framework's own runs wait for a person, and go on elsewhere.
-        secrets: Whether the framework's own tools say which arguments are secret.
+        pauses: Whether the framework's own runs wait for a person, and continue elsewhere.
+        secrets: Whether the framework's own tools declare secret arguments.
         edits: Whether the person can edit the arguments of a call.
-        stops: Whether a tool of theirs that takes too long can be ended.
+        stops: Whether a timeout ends a tool of the framework.
         deadlines: Whether the framework's own runs have a deadline.
-        wrong: The arguments of an order of which each is wrong, also as the framework hands it on.
+        wrong: Arguments of an order, each wrong, also as the framework passes it on.
 
     Example:
         >>> import pytest
@@ -366,11 +365,10 @@ class FrameworkAdapterContract(Contract):
     stops: ClassVar[bool] = True
     deadlines: ClassVar[bool] = True
     wrong: ClassVar[Mapping[str, Any]] = {"item": 5, "quantity": "10", "colour": "red"}
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"agent": None}
 
     @pytest.fixture
     def agent(self) -> FrameworkAgent:
-        """Return what runs agents of the framework."""
+        """Return an object that runs agents of the framework."""
         self._must_give("agent", "gives a `FrameworkAgent`")
 
     @pytest.fixture(params=["our tools", "their tools"])
@@ -428,7 +426,7 @@ class FrameworkAdapterContract(Contract):
     def test_a_failure_is_read_and_rolled_back(self, scene: Scene) -> None:
         with scene.tools() as tools:
             run = scene.run(tools, [_call("c1", "order", item="nothing", quantity=1)])
-            assert "There is no such item." in run.read["c1"].text
+            assert "Unknown item." in run.read["c1"].text
             assert run.read["c1"].is_error is not False
             assert run.text == "done"
             assert [event.status for event in _events(tools)] == [Status.ERROR]
@@ -444,7 +442,7 @@ class FrameworkAdapterContract(Contract):
             }
 
     def test_a_turn_is_one_batch_in_call_order(self, scene: Scene) -> None:
-        """Its calls run side by side, and commit in the order in which the model made them."""
+        """Its calls run side by side, and commit in the order of the model."""
         if not self.gathers:
             pytest.skip("This framework starts the calls of a turn one by one.")
         with scene.tools() as tools:
@@ -458,7 +456,7 @@ class FrameworkAdapterContract(Contract):
                 assert _orders(tools) == ["item 3", "item 1", "item 2"]
 
     def test_a_failed_call_leaves_the_others_of_its_turn(self, scene: Scene) -> None:
-        """A batch is no transaction."""
+        """A batch is not a transaction."""
         with scene.tools() as tools:
             run = scene.run(
                 tools,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -73,36 +73,28 @@ def refused(store: LedgerStore, now: datetime = NOW, over: str | None = None) ->
     return standing
 
 
-class LedgerStoreContract(StoreContract):
-    """Tests of a store; see `StoreContract` for `store` and `again`.
+class LedgerStoreContract(
+    StoreContract,
+    store=LedgerStore,
+    again=LedgerStore,
+    let_lapse=("store", "claim"),
+    break_it=("store",),
+):
+    """Tests of a ledger's store; see `StoreContract` for `store` and `again`.
 
-    `let_lapse` is called with a store and a claim made
-    with it, and must come back when nobody holds the claim any more; where that cannot happen,
-    override it with `pytest.skip`. `break_it` is called with a store to make it fail inside, as
-    where its disk is full or its database away; where nothing can, leave it.
-
-    Example:
-        >>> import pytest
-        >>> class TestMine(LedgerStoreContract):
-        ...     @pytest.fixture
-        ...     def store(self, tmp_path):
-        ...         return MyStore(tmp_path)
+    `let_lapse` returns a function of a store and a new claim, which makes the claim and returns
+    once it has lapsed. `break_it` returns a function of a store that makes it fail inside, as with
+    a full disk. Leave each out if the store cannot do so.
     """
-
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"store": LedgerStore, "again": LedgerStore}
-    _takes: ClassVar[Mapping[str, Collection[str]]] = {
-        "let_lapse": ("store", "claim"),
-        "break_it": ("store",),
-    }
 
     @pytest.fixture
     def let_lapse(self) -> Callable[[LedgerStore, Claim], None]:
-        """Return what lets a claim lapse."""
+        """Return a function that lets a claim lapse."""
         pytest.skip("Claims of this store cannot lapse.")
 
     @pytest.fixture
     def break_it(self) -> Callable[[LedgerStore], None]:
-        """Return what makes a store fail inside."""
+        """Return a function that makes a store fail inside."""
         pytest.skip("Nothing makes this store fail inside.")
 
     # --- claiming ---
@@ -335,7 +327,7 @@ class LedgerStoreContract(StoreContract):
             finished(store, key, ends=end)
         doubted(store, "doubted", ends=NOW)
         claimed(store, "held")
-        assert store.prune(NOW) == 2  # noqa: PLR2004 - what was done, and what was doubted
+        assert store.prune(NOW) == 2  # noqa: PLR2004 - one done, one unknown
         assert sorted(each.claim.key for each in store.entries()) == ["for ever", "held", "to come"]
 
     # --- failing ---
@@ -349,7 +341,7 @@ class LedgerStoreContract(StoreContract):
             "get": lambda: store.get("k"),
             "claim": lambda: store.claim(other, now=NOW),
             "finish": lambda: store.finish("k", claim.effect_id, RecordedResult("Done."), None),
-            "doubt": lambda: store.doubt("k", claim.effect_id, "Nobody knows."),
+            "doubt": lambda: store.doubt("k", claim.effect_id, "Unknown."),
             "release": lambda: store.release("k", claim.effect_id),
             "renew": lambda: store.renew({claim.effect_id: "k"}),
             "entries": lambda: list(store.entries()),
@@ -357,7 +349,7 @@ class LedgerStoreContract(StoreContract):
             "prune": lambda: store.prune(NOW),
         }
         failed = {name for name, use in uses.items() if _fails(name, use)}
-        assert failed, "Nothing has failed: what `break_it` breaks is not what the store uses"
+        assert failed, "Nothing has failed: the store does not use the part that `break_it` breaks"
 
     # --- closing ---
 
@@ -375,11 +367,11 @@ def _fails(name: str, use: Callable[[], object]) -> bool:
         told = str(error)
     except Exception as error:
         kind = type(error).__name__
-        msg = f"{name} raised {kind}. Raise LedgerError from it, which says why and what to do"
+        msg = f"{name} raised {kind}. Raise LedgerError from it, with the cause and the remedy"
         raise AssertionError(msg) from error
     else:
         return False
-    assert told, f"{name} raised a LedgerError without a text. Say why, and what to do"
+    assert told, f"{name} raised a LedgerError without a text. Give the cause and the remedy"
     return True
 
 
@@ -392,25 +384,10 @@ class SettlingStore(LedgerStore, SettlesUnknown, Protocol):
     """A store that keeps to both."""
 
 
-class SettlesUnknownContract(StoreContract):
-    """Tests of a `LedgerStore` that is a `SettlesUnknown`; see `StoreContract` for its fixtures.
+class SettlesUnknownContract(StoreContract, store=LedgerStore, again=LedgerStore):
+    """Tests of a `LedgerStore` that is a `SettlesUnknown`; see `LedgerStoreContract`."""
 
-    `let_lapse` is that of `LedgerStoreContract`.
-
-    Example:
-        >>> import pytest
-        >>> class TestMine(SettlesUnknownContract):
-        ...     @pytest.fixture
-        ...     def store(self, tmp_path):
-        ...         return MyStore(tmp_path)
-    """
-
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"store": LedgerStore, "again": LedgerStore}
-
-    @pytest.fixture
-    def let_lapse(self) -> Callable[[LedgerStore, Claim], None]:
-        """Return what lets a claim lapse."""
-        pytest.skip("Claims of this store cannot lapse.")
+    let_lapse = LedgerStoreContract.let_lapse
 
     @pytest.fixture
     def effect_id(self, store: SettlingStore) -> str:

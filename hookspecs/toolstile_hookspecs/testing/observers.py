@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import pytest
 from pydantic import SecretStr
@@ -41,14 +41,13 @@ from toolstile_hookspecs.tools import Tool
 from toolstile_hookspecs.transactions import Participant
 
 
-class ObserverContract(PluginContract):
-    """Tests of an observer; a subclass says with `plugin` what it is.
+class ObserverContract(PluginContract, plugin=None, heard=("bench",), written=("bench",)):
+    """Tests of an observer; the fixture `plugin` of a subclass returns it.
 
-    It hears of calls that come to every end there is. `options` is what `toolstile_tools` takes
-    besides the plugin. `heard` gives a function of a bench that tells how many calls the observer
-    has heard of so far; `written` one that returns everything that it has written, as text;
-    `break_it` one that makes it fail inside, as where what it writes to is gone. Of these, leave
-    what does not apply.
+    The suite makes calls with every outcome. `options` are the options of `toolstile_tools`.
+    `heard` returns a function of a bench that returns the number of observed calls, `written` one
+    that returns the observer's whole output as text, `break_it` one that makes the observer fail
+    inside, as without its file. Leave out each of the three that does not apply.
 
     Example:
         >>> class TestMetrics(ObserverContract):
@@ -61,28 +60,21 @@ class ObserverContract(PluginContract):
         ...         return lambda bench: plugin.calls.total()
     """
 
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"plugin": None, "options": None}
-    _takes: ClassVar[Mapping[str, Collection[str]]] = {
-        "heard": ("bench",),
-        "written": ("bench",),
-        "break_it": (),
-    }
-
     @pytest.fixture
     def heard(self) -> Callable[[Bench], float]:
-        """Return what tells how many calls were heard of."""
+        """Return a function that returns the number of observed calls."""
         pytest.skip("This observer does not tell how many calls it has heard of.")
 
     @pytest.fixture
     def written(self) -> Callable[[Bench], str]:
-        """Return what returns everything that was written."""
+        """Return a function that returns the whole output."""
         pytest.skip("This observer writes nothing that can be read.")
 
     @pytest.fixture
     def open_with(
         self, toolstile_tools: MakeBench, options: Mapping[str, Any]
     ) -> Iterator[OpenBench]:
-        """Return what opens a bench with plugins, whose calls come to every end."""
+        """Return a function that opens a bench with plugins, for calls with every outcome."""
         ends = EveryOutcome()
 
         def opened(*plugins: object) -> Bench:
@@ -91,8 +83,6 @@ class ObserverContract(PluginContract):
 
         yield opened
         ends.over.set()
-
-    # --- what it does ---
 
     @both_drivers
     def test_it_takes_every_outcome(
@@ -141,7 +131,7 @@ class ObserverContract(PluginContract):
         text: object = written(bench)
         assert isinstance(text, str), f"`written` gives {type(text).__name__}. Return text"
         assert text, "It has written nothing"
-        _assert_masked(text, "what it writes")
+        _assert_masked(text, "the output")
 
     @both_drivers
     def test_nothing_secret_is_logged_or_printed(
@@ -155,8 +145,8 @@ class ObserverContract(PluginContract):
         bench = open_with(plugin)
         for _, call in every_call():
             dispatched(bench, call)
-        _assert_masked(caplog.text, "what is logged")
-        _assert_masked("\n".join(capsys.readouterr()), "what is printed")
+        _assert_masked(caplog.text, "the log")
+        _assert_masked("\n".join(capsys.readouterr()), "standard output")
 
 
 def _slices(bench: Bench) -> Any:
@@ -171,17 +161,12 @@ def _assert_masked(text: str, where: str) -> None:
 
 SECRET: Final = "hunter2-open-sesame"  # noqa: S105 - made up
 LONG: Final = 30.0
-"""Seconds after which a handler ends that nobody waits for."""
+"""Seconds after which an abandoned handler ends."""
 
 
 @dataclass(frozen=True)
 class Login:
-    """The params of the tools.
-
-    Args:
-        user: Who.
-        password: What nobody may read.
-    """
+    """The params of the tools."""
 
     user: str
     password: SecretStr
@@ -189,31 +174,26 @@ class Login:
 
 @dataclass(frozen=True)
 class Ticket:
-    """The value that they return.
-
-    Args:
-        user: Whose.
-        token: What nobody may read.
-    """
+    """The value of their results."""
 
     user: str
     token: SecretStr
 
 
 class EveryOutcome:
-    """A plugin whose tools come to every end; each tool is named for it."""
+    """A plugin with a tool for every outcome, named after it."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
-        """Set when nobody looks any more: what still runs ends."""
+        """Set at the end of a test: running handlers end."""
         handlers = {
             "succeeded": _succeed,
             "failed": _fail,
-            "error": _raise,
+            "error": _raising(lambda: OSError(f"No way in with {SECRET}.")),
             "timed_out": self._take_long,
-            "deadline": _be_late,
-            "raised": _interrupt,
-            "conflict": _conflict,
+            "deadline": _raising(lambda: DeadlineExceededError("The deadline has passed.")),
+            "raised": _raising(lambda: Interrupt("A person is needed.")),
+            "conflict": _raising(lambda: ConflictError("Another call changed it.")),
             "nested": _call_another,
             **dict.fromkeys(
                 ("invalid", "denied", "pending", "cancelled", "commit_failed", "unknown"), _succeed
@@ -228,14 +208,14 @@ class EveryOutcome:
 
     @hookimpl
     def toolstile_check(self, tool: Tool[Any, Any]) -> PolicyDecision | None:
-        """Deny the one that is to be denied."""
+        """Deny one tool."""
         if tool.name == "denied":
             return PolicyDecision.deny("It cannot be called.")
         return None
 
     @hookimpl
     def toolstile_snapshot(self, tool: Tool[Any, Any]) -> Participant | None:
-        """Take part in the ones that are not to be committed."""
+        """Take part in the calls that cannot be committed."""
         if tool.name == "unknown":
             return LosingAnswer()
         return BadlyCommitting() if tool.name == "commit_failed" else None
@@ -246,7 +226,7 @@ class EveryOutcome:
 
 
 class BadlyCommitting:
-    """A participant that fails where it must not."""
+    """A participant that fails in `commit`, which must not fail."""
 
     def prepare(self) -> None:
         """Do nothing."""
@@ -273,7 +253,7 @@ def wait_for_a_person(request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG0
 
 
 def every_call() -> Sequence[tuple[str, ToolCall]]:
-    """Return a call for every status, each with the status that it comes to."""
+    """Return a call for every status, each with its status."""
     given: dict[str, Any] = {"user": "ada", "password": SECRET}
     stopped = Cancellation()
     stopped.cancel()
@@ -304,7 +284,7 @@ def dispatched(bench: Bench, call: ToolCall) -> tuple[str, str]:
 def _tool(name: str, handler: Any) -> Tool[Any, Any]:
     return Tool[Login, Ticket](
         name=name,
-        description=f"Come to the end: {name}.",
+        description=f"End as {name}.",
         handler=handler,
         requires_confirmation=name == "pending",
         timeout=0.05 if name == "timed_out" else LONG,
@@ -319,20 +299,11 @@ def _fail(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa
     return ToolResult.error(f"{SECRET} is wrong. Ask for another, then retry.")
 
 
-def _raise(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler
-    raise OSError(f"No way in with {SECRET}.")
+def _raising(make: Callable[[], Exception]) -> Any:
+    def handler(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - its form
+        raise make()
 
-
-def _be_late(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler
-    raise DeadlineExceededError("The deadline has passed.")
-
-
-def _interrupt(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler
-    raise Interrupt("A person is needed.")
-
-
-def _conflict(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler
-    raise ConflictError("Another call changed it.")
+    return handler
 
 
 def _call_another(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import pytest
@@ -37,17 +37,17 @@ SAYS_WHAT_TO_DO: Final = re.compile(r"\b(retry|cannot|human|person)\b", re.IGNOR
 """The words of a denial: "retry" where that helps, else "cannot" or a person."""
 
 
-class PolicyContract(PluginContract):
-    """Tests of a policy; a subclass says with `policy` what it is.
+class PolicyContract(PluginContract, policy=None, prepare=("bench",)):
+    """Tests of a policy; the fixture `policy` of a subclass returns it.
 
-    A policy is a `ToolPolicy`, or a plugin (a module or object) with `toolstile_check`. It is asked
-    about calls of `tools`, which do nothing: `allowed` and `denied` are calls of these, each a
-    tool's name with arguments, and `prepare` is called with a bench before each of them. `options`
-    is what `toolstile_tools` takes besides. Whatever it asks a person is approved. `break_it` is
-    called to make the policy fail inside; where nothing can, leave it.
+    A policy is a `ToolPolicy`, or a plugin (a module or object) with `toolstile_check`. The suite
+    asks about calls of `tools`, which do nothing. `allowed` and `denied` are calls of these tools,
+    each a name with arguments. Before each of them the suite calls `prepare` with a bench.
+    `options` are the options of `toolstile_tools`. A person approves every question. The suite
+    calls `break_it` to make the policy fail inside; leave it out if nothing can.
 
     Attributes:
-        allowed: Calls that go on.
+        allowed: Calls that the policy allows.
         denied: Calls that are denied.
 
     Example:
@@ -59,9 +59,6 @@ class PolicyContract(PluginContract):
         ...     def policy(self):
         ...         return OfficeHours()
     """
-
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"policy": None, "options": None}
-    _takes: ClassVar[Mapping[str, Collection[str]]] = {"prepare": ("bench",), "break_it": ()}
 
     allowed: ClassVar[Sequence[Call]] = ()
     denied: ClassVar[Sequence[Call]] = ()
@@ -84,12 +81,12 @@ class PolicyContract(PluginContract):
 
     @pytest.fixture
     def tools(self) -> Sequence[AnyTool]:
-        """Return the tools that it is asked about: one of each category and consequence."""
+        """Return the tools of the calls: one of each category and consequence."""
         return STAND_INS
 
     @pytest.fixture
     def prepare(self) -> Callable[[Bench], None]:
-        """Return what makes ready for a call."""
+        """Return a function that prepares a call."""
         return lambda bench: None  # noqa: ARG005 - most policies need nothing
 
     @pytest.fixture
@@ -101,7 +98,7 @@ class PolicyContract(PluginContract):
         options: Mapping[str, Any],
         prepare: Callable[[Bench], None],
     ) -> OpenBench:
-        """Return what opens a bench that is ready for a call, with further plugins."""
+        """Return a function that opens a bench with further plugins, ready for a call."""
         is_plugin = hasattr(policy, "toolstile_check")
 
         def opened(*others: object) -> Bench:
@@ -117,19 +114,17 @@ class PolicyContract(PluginContract):
 
     @pytest.fixture
     def calls(self, tools: Sequence[AnyTool]) -> list[Call]:
-        """Return all calls that it is asked about: those given, and strange ones."""
+        """Return all calls: allowed, denied and strange ones."""
         known = {each.name for each in tools}
         strange = [each for each in STRANGE_CALLS if each[0] in known]
         return [*self.allowed, *self.denied, *strange]
 
-    # --- what it answers ---
-
     def test_it_is_known_what_it_allows_and_denies(self) -> None:
         kind = type(self).__name__
-        assert self.allowed, f"Name calls in `allowed` of {kind} that the policy lets go on"
+        assert self.allowed, f"Name calls in `allowed` of {kind} that the policy allows"
         assert self.denied, (
-            f"Name calls in `denied` of {kind} that the policy does not allow; what it allows so "
-            "often only, the fixture `prepare` calls so often before"
+            f"Name calls in `denied` of {kind} that the policy denies; for a maximum number of "
+            "calls, make that many in the fixture `prepare`"
         )
 
     @both_drivers
@@ -148,8 +143,8 @@ class PolicyContract(PluginContract):
         for name, arguments in self.denied:
             text = open_with().dispatch(ToolCall(name, arguments)).text
             assert SAYS_WHAT_TO_DO.search(text), (
-                f"{_shown(name, arguments)}: {text!r} does not say what to do. Say `retry` and "
-                "what to do before, or `cannot`, or that a person is needed"
+                f"{_shown(name, arguments)}: {text!r} has no next step. Say `retry` and the step "
+                "before, or `cannot`, or that a person is needed"
             )
 
     def test_it_answers_with_decisions(
@@ -208,11 +203,7 @@ class PolicyContract(PluginContract):
 
 
 class Asking:
-    """A plugin that asks a policy itself, twice, at the stage at which it is asked.
-
-    Args:
-        policy: The policy.
-    """
+    """A plugin that asks a policy itself, twice, at the stage of policies."""
 
     def __init__(self, policy: Any) -> None:
         self._policy = policy
@@ -249,7 +240,7 @@ class Asking:
 def _dispatched(
     open_with: OpenBench, name: str, arguments: Mapping[str, Any], *, is_cancelled: bool
 ) -> Status:
-    """Call a stand-in, and cancel that at its end: it has been admitted, and is rolled back."""
+    """Call a stand-in; cancelled at its end, the admitted call is rolled back."""
     cancelling, stop = CancelAtTheEnd(), Cancellation()
     bench = open_with(cancelling)
     cancelling.stop = stop if is_cancelled else None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import pytest
 
@@ -73,11 +73,11 @@ def calls_of(deltas: Iterable[Delta]) -> list[tuple[str, str, Any]]:
     return [(call.id, call.name, call.params) for call in made.values()]
 
 
-class ProviderAdapterContract(Contract):
-    """Tests of an adapter; a subclass says with `play` how its provider is made to answer.
+class ProviderAdapterContract(Contract, play=("turn",)):
+    """Tests of an adapter; the fixture `play` of a subclass returns a function of a script.
 
-    `play(*script)` returns an adapter whose provider, played by a server of the subclass, answers
-    each request with the next entry: a `Turn`, or a `ProviderError` whose fault it has.
+    `play(*script)` returns an adapter whose provider, a server of the subclass, answers each
+    request with the next entry: a `Turn`, or the fault of a `ProviderError`.
 
     Example:
         >>> import pytest
@@ -89,9 +89,6 @@ class ProviderAdapterContract(Contract):
         ...             return MyAdapter("some-model", url=my_server.url)
         ...         return play
     """
-
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {}
-    _takes: ClassVar[Mapping[str, Collection[str]]] = {"play": ("turn",)}
 
     @pytest.fixture
     def play(self) -> Play:
@@ -147,7 +144,7 @@ class ProviderAdapterContract(Contract):
         assert len({call.id for call in turn.tool_calls}) == len(CALLS)
 
     def test_a_conversation_goes_on(self, play: Play, ask: Ask) -> None:
-        """The provider takes its replies back, the results of calls, and what the user says."""
+        """The provider takes its replies back, the results of calls, and the user's texts."""
         adapter = play(calling(*CALLS), saying("Both are numbers."), saying("Good-bye."))
         first = ask(adapter, asking(USER)).message
         answers = [CallAnswer(call.id, call.name, "a number") for call in first.calls]
@@ -174,7 +171,7 @@ class ProviderAdapterContract(Contract):
     def test_it_goes_on_with_the_conversation_of_another(
         self, play: Play, ask: Ask, dialect: str
     ) -> None:
-        """Messages whose items it does not know are written from their neutral fields."""
+        """Messages with unknown items are written from their neutral fields."""
         items = ({"unknown": "item"},) if dialect else ()
         call = CallMade("call_of_another", "look_up", '{"word": "one"}')
         theirs = Message(Role.ASSISTANT, "Let me see.", (call,), (), dialect, items)
@@ -218,7 +215,7 @@ class ProviderAdapterContract(Contract):
         assert raised.value.retry_after == WAIT
 
     def test_an_exception_of_the_listener_is_no_fault_of_the_provider(self, play: Play) -> None:
-        """Standard output that is closed, say, is told as it is."""
+        """Such as a closed standard output."""
 
         def listen(_: Delta) -> None:
             raise BrokenPipeError

@@ -1,5 +1,7 @@
 """Strict fakes of providers, for tests of adapters: each answers from a script, on loopback."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 import json
@@ -36,19 +38,15 @@ class ProviderApi(Protocol):
 
     def faults(self, body: Json) -> Iterator[str]:
         """Yield how a request breaks the protocol."""
-        ...
 
     def reply(self, turn: Turn, number: int, body: Json) -> Json:
         """Return a turn as the reply to a request; calls without an id get one."""
-        ...
 
     def events(self, reply: Json, body: Json) -> Events:
         """Return a reply as the events of a stream."""
-        ...
 
     def error(self, fault: ProviderError) -> tuple[int, Json]:
         """Return the status and the body of a fault."""
-        ...
 
 
 class FakeProvider:
@@ -64,7 +62,7 @@ class FakeProvider:
     Attributes:
         url: The address without the path of the API.
         requests: The requests so far.
-        refused: The faults of those that broke the protocol.
+        refused: The faults of the requests that broke the protocol.
 
     Example:
         >>> from toolstile_hookspecs.testing.providers import ChatApi
@@ -96,7 +94,7 @@ class FakeProvider:
         with self._lock:
             self.requests.append(body)
             number, entry = len(self.requests), None
-            faults = [] if path.endswith(self.api.path) else [f"There is no {path}."]
+            faults = [] if path.endswith(self.api.path) else [f"Unknown path: {path}."]
             faults += self.api.faults(body)
             if not faults and (entry := next(self._script, None)) is None:
                 faults = ["The script is at its end."]
@@ -131,7 +129,7 @@ def _handler(fake: FakeProvider) -> type[BaseHTTPRequestHandler]:
 
 
 def event_text(event: Json | str) -> str:
-    """Return an event as it is sent."""
+    """Return an event in its form on the wire."""
     if isinstance(event, str):
         return f"data: {event}\n\n"
     name = f"event: {event['type']}\n" if "type" in event else ""
@@ -147,7 +145,7 @@ NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class CallsInOrder:
-    """The calls of a request's history: each has an id of its own, and one result after it.
+    """The calls of a request's history: each has a unique id, and one result after it.
 
     Args:
         ids: The ids that the provider takes.
@@ -161,11 +159,11 @@ class CallsInOrder:
     def call(self, id_: Any, name: Any, arguments: Any) -> Iterator[str]:
         """Note a call; yield its faults."""
         if not isinstance(id_, str) or not self._ids.fullmatch(id_):
-            yield f"{id_!r} is no id of a call"
+            yield f"{id_!r} is not an id of a call"
         if id_ in self._made:
             yield f"{id_!r} is the id of two calls"
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            yield f"{name!r} is no name of a function"
+            yield f"{name!r} is not a name of a function"
         try:
             read = json.loads(arguments) if isinstance(arguments, str) else arguments
             json.dumps(read, allow_nan=False, ensure_ascii=False).encode()
@@ -241,7 +239,7 @@ class ChatApi(_OpenAI):
             for each in made or ():
                 function = each["function"]
                 if each["type"] != "function" or not isinstance(function["arguments"], str):
-                    yield "a call is no function, or its arguments are no text"
+                    yield "a call is not a function, or its arguments are not a text"
                 yield from calls.call(each["id"], function["name"], function["arguments"])
         yield from calls.others()
 
@@ -418,7 +416,7 @@ class AnthropicApi:
                 yield from calls.result(block["tool_use_id"])
             case "tool_use":
                 if not isinstance(block["input"], dict):
-                    yield "the input of a call is no object"
+                    yield "the input of a call is not an object"
                 yield from calls.call(block["id"], block["name"], block["input"])
             case "text" if not block["text"].strip():
                 yield "a text is empty"
@@ -480,7 +478,7 @@ _FIELDS: Final = ("text", "thinking", "signature")
 
 
 def _parsed(arguments: str) -> Any:
-    """Return arguments as a whole reply has them; what is no JSON stays a text."""
+    """Return arguments as a whole reply has them; broken JSON stays a text."""
     try:
         return json.loads(arguments)
     except ValueError:

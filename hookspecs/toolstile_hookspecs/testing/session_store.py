@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -18,33 +18,19 @@ _numbers = count(1)
 
 
 def entry_of(number: int = 1, changes: str = "{}", *, has_files: bool = False) -> Entry:
-    """Return an entry with a decision of its own."""
+    """Return an entry with a new decision."""
     return Entry(number, f"{next(_numbers):032x}", 0, changes, has_files)
 
 
 def append(store: SessionStore, *entries: Entry, session_id: str = "s") -> None:
-    """Append entries, each in a decision of its own."""
+    """Append entries, each in one decision."""
     for entry in entries:
         with store.deciding(session_id) as decision:
             decision.append(entry)
 
 
-class SessionStoreContract(StoreContract):
-    """Tests of a store; see `StoreContract` for its fixtures.
-
-    Example:
-        >>> import pytest
-        >>> class TestMine(SessionStoreContract):
-        ...     @pytest.fixture
-        ...     def store(self, tmp_path):
-        ...         return MyStore(tmp_path)
-    """
-
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {
-        "store": SessionStore,
-        "again": SessionStore,
-    }
-    _takes: ClassVar[Mapping[str, Collection[str]]] = {}
+class SessionStoreContract(StoreContract, store=SessionStore, again=SessionStore):
+    """Tests of a store of sessions; see `StoreContract` for its fixtures."""
 
     def test_an_unknown_session_has_no_entries(self, store: SessionStore) -> None:
         assert list(store.after("s", 0)) == []
@@ -79,7 +65,7 @@ class SessionStoreContract(StoreContract):
             assert list(decision.after(1)) == []
 
     def test_an_exception_undoes_a_decision(self, store: SessionStore, again: SessionStore) -> None:
-        """A refusal inside leaves no entry, and the next decision goes on."""
+        """A refusal inside leaves no entry, and the next decision succeeds."""
         entry = entry_of()
 
         def refuse() -> None:
@@ -169,17 +155,12 @@ class SessionStoreContract(StoreContract):
         assert store.has_moved("s", 0)
 
 
-class JoinsDecisionContract(StoreContract):
-    """Tests of a ledger's store that records in decisions, beside those of `LedgerStoreContract`.
+class JoinsDecisionContract(StoreContract, store=JoinsDecision, sessions=SessionStore):
+    """Tests of a ledger's store that records in decisions, beside `LedgerStoreContract`.
 
     A subclass gives an empty one as `store`, and as `sessions` a session store over the same
     database.
     """
-
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {
-        "store": JoinsDecision,
-        "sessions": SessionStore,
-    }
 
     @pytest.fixture
     def sessions(self) -> SessionStore:
@@ -199,7 +180,7 @@ class JoinsDecisionContract(StoreContract):
         assert (entry.result, entry.expires_at) == (result, NOW + HOUR)
 
     def test_a_record_is_undone_with_the_decision(self, store: Any, sessions: SessionStore) -> None:
-        """Somebody who contributes later may refuse."""
+        """A later contributor may refuse."""
         claim = claim_of()
         store.claim(claim, now=NOW)
         with suppress(LookupError), sessions.deciding("s") as open_:

@@ -1,11 +1,13 @@
 """The base of the suites: checks of fixtures, the test bench, tools that do nothing."""
 
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,33 +31,36 @@ _FIXTURE: Final = type(pytest.fixture(lambda: None))
 
 
 class Contract:
-    """A suite; what a subclass gives wrongly is told with its name, and what to write."""
+    """A suite that checks the fixtures of a subclass, and names a wrong one with the remedy.
 
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {}
-    """The fixtures that give objects, each with the protocol of these; None where the host says
-    what is wrong with one."""
-    _takes: ClassVar[Mapping[str, Collection[str]]] = {}
-    """The fixtures that give functions, each with the names of what these take."""
+    Each keyword of a suite's class statement is the name of a fixture. Its value is the protocol of
+    the object that the fixture returns, None if the host checks the object, or, for a function,
+    the names of its arguments.
+    """
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for name in (*cls._gives, *cls._takes):
+    _fixtures: ClassVar[Mapping[str, type[Any] | tuple[str, ...] | None]] = {}
+
+    def __init_subclass__(cls, **fixtures: type[Any] | tuple[str, ...] | None) -> None:
+        super().__init_subclass__()
+        cls._fixtures = {**cls._fixtures, **fixtures}
+        for name in cls._fixtures:
             if name in vars(cls) and not isinstance(vars(cls)[name], _FIXTURE):
                 refuse(cls, name, f"is not a fixture. Write @pytest.fixture above def {name}(self)")
 
     @pytest.fixture(autouse=True)
-    def _what_is_given_fits(self, request: pytest.FixtureRequest) -> None:
-        """Tell of fixtures that are half written."""
-        # All are made here, in their order: those that a subclass uses by itself come first, as
-        # what it gives may need them.
+    def _fixtures_fit(self, request: pytest.FixtureRequest) -> None:
+        """Refuse fixtures that are half written."""
+        # All are made in their order, because fixtures of the suite may need those of the subclass.
         for name in request.fixturenames:
             if name == request.fixturename:
                 continue
             given = request.getfixturevalue(name)
-            if name in self._gives:
-                self._look_at(name, given, self._gives[name])
-            elif name in self._takes:
-                self._look_at_function(name, given)
+            if name in self._fixtures:
+                wanted = self._fixtures[name]
+                if isinstance(wanted, tuple):
+                    self._look_at_function(name, given, wanted)
+                else:
+                    self._look_at(name, given, wanted)
 
     def _look_at(self, name: str, given: Any, protocol: type[Any] | None) -> None:
         if given is None:
@@ -70,12 +75,12 @@ class Contract:
             what, all_of_it = type(given).__name__, ", no ".join(missing)
             self._fail(name, f"gives a {what}, which has no {all_of_it}. See {protocol.__name__}")
 
-    def _look_at_function(self, name: str, given: Any) -> None:
-        taken = ", ".join(self._takes[name])
+    def _look_at_function(self, name: str, given: Any, arguments: tuple[str, ...]) -> None:
+        taken = ", ".join(arguments)
         remedy = f"Let it return a function{f' of ({taken})' if taken else ''}"
         if not callable(given):
             self._fail(name, f"gives {given!r}. {remedy}")
-        if (fault := call_fault(given, *self._takes[name])) is not None:
+        if (fault := call_fault(given, *arguments)) is not None:
             self._fail(name, f"gives a function that cannot be called: {fault}. {remedy}")
 
     def _fail(self, name: str, fault: str) -> NoReturn:
@@ -86,10 +91,10 @@ class Contract:
         raise pytest.UsageError(f"Override the fixture `{name}` in {kind} with one that {what}.")
 
 
-class PluginContract(Contract):
-    """A suite of plugins; `options` is what `toolstile_tools` takes besides the plugin.
+class PluginContract(Contract, options=None, break_it=()):
+    """A suite of plugins; `options` are the options of `toolstile_tools`.
 
-    `break_it` is called to make the plugin fail inside; where nothing can, leave it.
+    The suite calls `break_it` to make the plugin fail inside. Leave the fixture out if nothing can.
     """
 
     @pytest.fixture
@@ -99,20 +104,28 @@ class PluginContract(Contract):
 
     @pytest.fixture
     def options(self) -> Mapping[str, Any]:
-        """Return what `toolstile_tools` takes besides."""
+        """Return the options of `toolstile_tools`."""
         return {}
 
     @pytest.fixture
     def break_it(self) -> Callable[[], None]:
-        """Return what makes the plugin fail inside."""
+        """Return a function that makes the plugin fail inside."""
         pytest.skip("Nothing makes this plugin fail inside.")
 
 
 class StoreContract(Contract):
-    """A suite of stores; a subclass says with `store` how an empty one is made.
+    """A suite of stores; the fixture `store` of a subclass returns an empty store.
 
-    `again` gives a second store over the same content, as another process would open it; where
-    there can be none, it gives the same one.
+    `again` returns a second store over the same content, as another process would open it, or
+    the same store if there can be no second one.
+
+    Example:
+        >>> import pytest
+        >>> from toolstile_hookspecs.testing import SessionStoreContract
+        >>> class TestMine(SessionStoreContract):
+        ...     @pytest.fixture
+        ...     def store(self, tmp_path):
+        ...         return MyStore(tmp_path)
     """
 
     @pytest.fixture
@@ -127,7 +140,7 @@ class StoreContract(Contract):
 
 
 def at_once(work: Callable[[int], R], threads: int = 4) -> list[R]:
-    """Return the results of a function that threads call at one moment, each with its number."""
+    """Return the results of a function that threads call at once, each with its number."""
     gate = threading.Barrier(threads)
 
     def run(number: int) -> R:
@@ -139,29 +152,18 @@ def at_once(work: Callable[[int], R], threads: int = 4) -> list[R]:
 
 
 def at(seconds: float) -> datetime:
-    """Return a moment, so many seconds after the first of 2026."""
+    """Return the moment some seconds after the first of January 2026."""
     return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
 
 def refuse(contract: type[Contract], name: str, fault: str) -> NoReturn:
-    """Say that an attribute of a subclass is not what it has to be.
-
-    Raises:
-        DefinitionError: Always.
-    """
+    """Raise the `DefinitionError` for a wrong attribute of a subclass."""
     raise DefinitionError(f"{contract.__name__}: `{name}` {fault}.")
 
 
 @dataclass
 class Thing:
-    """The mutable params of the stub tools; a policy must not change them.
-
-    Args:
-        name: A name.
-        count: A number.
-        path: A path.
-        tags: Texts.
-    """
+    """The mutable params of the stub tools; a policy must not change them."""
 
     name: str = ""
     count: int = 0
@@ -169,21 +171,12 @@ class Thing:
     tags: tuple[str, ...] = ()
 
 
-def _do_nothing(params: Thing, *, context: ToolContext) -> ToolResult[str]:  # noqa: ARG001 - a handler
-    return ToolResult.ok("Done.")
+def _stand_in(name: str, **options: Any) -> Tool[Any, Any]:
+    def handler(params: Thing, *, context: ToolContext) -> ToolResult[str]:  # noqa: ARG001 - its form
+        return ToolResult.ok("Done.")
 
-
-def _stand_in(
-    name: str, category: Category = "side_effect", consequence: Consequence = "medium"
-) -> Tool[Any, Any]:
-    return Tool[Thing, str](
-        name=name,
-        description="Do nothing.",
-        handler=_do_nothing,
-        category=category,
-        consequence=consequence,
-        contained=True,
-    )
+    given: dict[str, Any] = {"description": "Do nothing.", "contained": True, **options}
+    return Tool[Thing, str](name=name, handler=handler, **given)
 
 
 STAND_INS: Final[tuple[Tool[Any, Any], ...]] = (
@@ -201,18 +194,17 @@ _STRANGE: Final[tuple[Mapping[str, Any], ...]] = (
 )
 
 STRANGE_CALLS: Final = tuple((tool.name, arguments) for tool in STAND_INS for arguments in _STRANGE)
-"""Calls that no policy expects, of every stand-in."""
+"""Calls of every stand-in that no policy expects."""
 
 
 # --- The test bench
 
 
 class BenchHost(HostHandle, Protocol):
-    """A host that tells of all its dialects."""
+    """A host with all its dialects."""
 
     def dialects(self) -> Mapping[str, Dialect]:
         """Return the dialects of all plugins by name."""
-        ...
 
 
 class Bench(Protocol):
@@ -221,40 +213,33 @@ class Bench(Protocol):
     @property
     def host(self) -> BenchHost:
         """The host."""
-        ...
 
     @property
     def executor(self) -> ExecutorHandle:
         """The executor of its calls."""
-        ...
 
     @property
     def session(self) -> SessionProtocol:
         """The session that the calls run in."""
-        ...
 
     @property
     def events(self) -> Sequence[ToolInvoked]:
         """The events of all calls so far."""
-        ...
 
     def settings_of(self, plugin: object) -> Any:
         """Return the validated settings of a plugin that was given."""
-        ...
 
     def call(self, name: str, /, **arguments: Any) -> Outcome:
-        """Call a tool, and wait for what becomes of it."""
-        ...
+        """Call a tool, and wait for the outcome."""
 
     def dispatch(self, call: ToolCall) -> Outcome:
-        """Dispatch a call, and wait for what becomes of it."""
-        ...
+        """Dispatch a call, and wait for the outcome."""
 
 
 AnyTool = Tool[Any, Any]
 
 MakeBench = Callable[..., Bench]
-"""The fixture `toolstile_tools`: takes plugins and options, see the guide to testing."""
+"""The fixture `toolstile_tools`, which takes plugins and options; see the guide to testing."""
 
 OpenBench = Callable[..., Bench]
 """The function that opens a bench with the subject of the suite and further plugins."""
@@ -267,23 +252,13 @@ def state_of(bench: Bench) -> str:
     return bench.session.snapshot().to_json()
 
 
-# --- An approver that agrees
-
-
-def approve(request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG001 - whatever it is
+def approve(request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG001 - any request
     """Answer as a person who agrees to anything."""
     return ApprovalAnswer.approve()
 
 
-_BEGINNINGS: Final = ("Plugin ", "Policy ")
-
-
 def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what the host has logged of plugins and policies that failed."""
-    return [
-        each.getMessage()
-        for each in caplog.records
-        if each.name.startswith("toolstile")
-        and each.levelno >= logging.ERROR
-        and each.getMessage().startswith(_BEGINNINGS)
-    ]
+    """Return the host's log messages about plugins and policies that failed."""
+    errors = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    texts = [each.getMessage() for each in errors if each.name.startswith("toolstile")]
+    return [text for text in texts if text.startswith(("Plugin ", "Policy "))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 import pytest
@@ -29,20 +29,19 @@ UNKNOWN: Final = "no_such_argument"
 _CANDIDATES: Final[tuple[Any, ...]] = ({UNKNOWN: [0]}, [{UNKNOWN: 0}], 0.5, "\N{SNOWMAN}", None)
 
 
-class ToolSuiteContract(PluginContract):
-    """Tests of a suite of tools; a subclass says with `plugin` what offers it.
+class ToolSuiteContract(PluginContract, plugin=None, prepare=("bench", "tool"), outside=("bench",)):
+    """Tests of a suite of tools; the fixture `plugin` of a subclass returns its plugin.
 
-    Every tool is called as its examples say, each time in a new host and session. `options` is
-    what `toolstile_tools` takes besides the plugin, `settings` for one. `prepare` is called with a
-    bench and a tool before each call of the tool, and makes what its examples build on. `outside`
-    is called with a bench and gives a picture, to be compared, of what the tools change outside of
-    the session. Whatever a person is asked is approved.
+    The suite calls every tool with its examples, each time in a new host and session. `options`
+    are the options of `toolstile_tools`, such as `settings`. Before each call the suite calls
+    `prepare` with a bench and the tool, to make the things that examples need. `outside` takes a
+    bench, and returns the state outside of the session, for comparisons. A person approves every
+    question.
 
     Attributes:
-        arguments: Arguments of a call that succeeds, for tools that have no example. One that
+        arguments: Arguments of a call that succeeds, for a tool without examples. A tool that
             needs none is called with `{}`.
-        varying: Tools whose value is not the same each time; it is not compared with what their
-            examples say.
+        varying: Tools with a new value each time, which is not compared with their examples.
 
     Example:
         >>> class TestTickets(ToolSuiteContract):
@@ -50,12 +49,6 @@ class ToolSuiteContract(PluginContract):
         ...     def plugin(self):
         ...         return "tickets"
     """
-
-    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"plugin": None, "options": None}
-    _takes: ClassVar[Mapping[str, Collection[str]]] = {
-        "prepare": ("bench", "tool"),
-        "outside": ("bench",),
-    }
 
     arguments: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     varying: ClassVar[frozenset[str]] = frozenset()
@@ -71,12 +64,12 @@ class ToolSuiteContract(PluginContract):
 
     @pytest.fixture
     def prepare(self) -> Callable[[Bench, AnyTool], None]:
-        """Return what makes ready for a call of a tool."""
+        """Return a function that prepares a call of a tool."""
         return lambda bench, tool: None  # noqa: ARG005 - most tools need nothing
 
     @pytest.fixture
     def outside(self) -> Callable[[Bench], object]:
-        """Return what shows the state outside of the session."""
+        """Return a function that returns the state outside of the session."""
         return lambda bench: None  # noqa: ARG005 - most suites keep all in the session
 
     @pytest.fixture
@@ -99,7 +92,7 @@ class ToolSuiteContract(PluginContract):
         options: Mapping[str, Any],
         prepare: Callable[[Bench, AnyTool], None],
     ) -> OpenBench:
-        """Return what opens a bench that is ready for a tool, with further plugins."""
+        """Return a function that opens a bench with further plugins, ready for a tool."""
 
         def opened(tool: AnyTool, *others: object) -> Bench:
             bench = toolstile_tools(plugin, *others, **{"approver": approve, **options})
@@ -108,7 +101,7 @@ class ToolSuiteContract(PluginContract):
 
         return opened
 
-    # --- what is offered ---
+    # --- offer ---
 
     def test_it_offers_tools(self, suite: list[AnyTool]) -> None:
         assert suite, (
@@ -155,7 +148,7 @@ class ToolSuiteContract(PluginContract):
                 outcome = open_for(tool).dispatch(ToolCall(tool.name, arguments))
                 shown = f"{tool.name} {json.dumps(arguments)}"
                 if not outcome.success:
-                    faults.append(f"{shown} came to {outcome.status}: {outcome.text}")
+                    faults.append(f"{shown} ended as {outcome.status}: {outcome.text}")
                 elif tool.name not in self.varying and outcome.result.value != output:
                     faults.append(f"{shown} gave {outcome.result.value!r}, not {output!r}")
         assert not faults, "\n".join(faults)
@@ -168,7 +161,7 @@ class ToolSuiteContract(PluginContract):
             for arguments in self._calls(tool):
                 outcome = open_for(tool).dispatch(ToolCall(tool.name, arguments))
                 shown = f"{tool.name} {json.dumps(arguments)}"
-                assert outcome.success, f"{shown} came to {outcome.status}: {outcome.text}"
+                assert outcome.success, f"{shown} ended as {outcome.status}: {outcome.text}"
                 faults += [f"{shown} {each}" for each in _misfits(tool, outcome.result.value)]
         assert not faults, "\n".join(faults)
 
@@ -199,7 +192,7 @@ class ToolSuiteContract(PluginContract):
                     given = {**arguments, UNKNOWN: 1}
                     _assert_refused(tool, given, [UNKNOWN], open_for(tool), outside)
 
-    # --- what is taken back ---
+    # --- rollbacks ---
 
     @both_drivers
     def test_what_a_failed_call_changed_is_rolled_back(
@@ -282,7 +275,7 @@ def _arguments(tool: AnyTool, given: Any) -> dict[str, Any]:
 
 
 def _misfits(tool: AnyTool, value: Any) -> Iterator[str]:
-    """Yield where a value is not what the tool's schema says of its results."""
+    """Yield the faults of a value by the schema of the tool's results."""
     written = tool.result_codec.encode(value)
     validator = bounded_validator(tool.result_codec.schema())
     for error in validator.iter_errors(json.loads(written)):

@@ -93,7 +93,7 @@ class Breakable(MemoryStore):
     [
         (OSError("The disk is full."), "get raised OSError. Raise LedgerError from it"),
         (LedgerError(), "get raised a LedgerError without a text"),
-        (None, "Nothing has failed: what `break_it` breaks"),
+        (None, "Nothing has failed: the store does not use"),
     ],
 )
 def test_a_failure_that_says_nothing_is_found(error: Exception | None, told: str) -> None:

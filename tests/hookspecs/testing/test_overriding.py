@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -41,12 +41,12 @@ def test_what_has_to_be_overridden_is_told(contract: Any, fixture: str) -> None:
 def looked_at(contract: Any, fixture: str, given: object) -> None:
     """Let a suite look at what a fixture of a subclass gives."""
     request = SimpleNamespace(
-        fixturename="_what_is_given_fits",
-        fixturenames=["_what_is_given_fits", fixture],
+        fixturename="_fixtures_fit",
+        fixturenames=["_fixtures_fit", fixture],
         getfixturevalue=lambda _: given,
     )
     subclass = type("TestMine", (contract,), {})
-    subclass._what_is_given_fits.__wrapped__(subclass(), request)
+    subclass._fixtures_fit.__wrapped__(subclass(), request)
 
 
 class HalfAStore:
@@ -122,10 +122,8 @@ def test_what_is_written_wrong_is_told_where_it_is_written(
         type("TestMine", (contract,), {name: value})
 
 
-class TestWhatASubclassUsesByItself(Contract):
+class TestWhatASubclassUsesByItself(Contract, store=LedgerStore):
     """It is there before what the subclass gives is made, as without the check."""
-
-    _gives: ClassVar[Any] = {"store": LedgerStore}
 
     @pytest.fixture(autouse=True)
     def place(self) -> None:

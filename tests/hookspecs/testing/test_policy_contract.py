@@ -115,7 +115,7 @@ def test_a_denial_without_advice(check):
         def check(self, tool, params, *, context):
             return PolicyDecision.deny("No.")
 
-    with pytest.raises(AssertionError, match=r"'No\.' does not say what to do"):
+    with pytest.raises(AssertionError, match=r"'No\.' has no next step"):
         check("test_a_denial_says_what_to_do", Curt())
 
 

@@ -129,7 +129,7 @@ def test_an_example_that_fails(check):
     def broken(params: Sum, *, context: ToolContext) -> ToolResult[int]:
         return ToolResult.error("Never. It cannot be done.")
 
-    with pytest.raises(AssertionError, match="came to failed: Never"):
+    with pytest.raises(AssertionError, match="ended as failed: Never"):
         check("test_examples_give_what_they_say", adding(handler=broken))
 
 
@@ -141,7 +141,7 @@ def test_a_value_of_another_type_than_is_promised(check):
 
     with pytest.raises(AssertionError, match=r'add {"a": 1} gave "1"; .* not of type .integer'):
         check("test_values_are_what_their_type_says", adding_badly, add={"a": 1})
-    with pytest.raises(AssertionError, match=r'add {"a": "x"} came to invalid'):
+    with pytest.raises(AssertionError, match=r'add {"a": "x"} ended as invalid'):
         check("test_values_are_what_their_type_says", adding_badly, add={"a": "x"})
 
 

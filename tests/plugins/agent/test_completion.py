@@ -131,7 +131,7 @@ def said(session: Any) -> list[str]:
 
 def test_a_refusal_says_what_is_missing() -> None:
     for feedback in ("", "  "):
-        with pytest.raises(DefinitionError, match="say what is missing"):
+        with pytest.raises(DefinitionError, match="name the missing parts"):
             TaskCompletionResult.incomplete(feedback)
     assert TaskCompletionResult.ok("Well done.") == TaskCompletionResult(True, "Well done.")
 
