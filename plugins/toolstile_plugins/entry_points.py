@@ -1,7 +1,8 @@
-"""Objects by name, among the entry points of a group; ours are found exactly as anyone else's."""
+"""Objects by name, among the entry points of a group; ours are found as a stranger's are."""
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -11,17 +12,12 @@ from toolstile_hookspecs.support.text import suggest
 
 
 def loaded(group: str, name: str, setting: str) -> Any:
-    """Return the object of an entry point.
-
-    Args:
-        group: The group of the entry point.
-        name: The name of the entry point.
-        setting: The setting that has the name, for messages.
+    """Return the object of an entry point; messages name the setting that has its name.
 
     Raises:
         ConfigurationError: No entry point has the name, or it cannot be imported.
     """
-    known = _known(group)
+    known = _known(group, tuple(sys.path))
     if name not in known:
         near = suggest(name, known) or "."
         raise ConfigurationError(
@@ -34,5 +30,5 @@ def loaded(group: str, name: str, setting: str) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _known(group: str) -> dict[str, EntryPoint]:
+def _known(group: str, _: tuple[str, ...]) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group)}

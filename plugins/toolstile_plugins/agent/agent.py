@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from concurrent.futures import wait
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from queue import SimpleQueue
 from typing import Any, Final, Generic, Self, Unpack, cast
@@ -45,6 +44,9 @@ R = TypeVar("R")
 O = TypeVar("O", default=str)  # noqa: E741 - the output
 
 Hosts = HostHandle | Callable[[], AbstractContextManager[HostHandle]]
+Piece = Delta | CallMade | ToolInvoked
+"""Text and calls as they arrive, a call that the model has made, or a call that has ended."""
+Tell = Callable[[Piece], None]
 
 _UNCHECKED: Final = {
     StopReason.DEADLINE,
@@ -52,7 +54,7 @@ _UNCHECKED: Final = {
     StopReason.CANCELLED,
     StopReason.REFUSED,
 }
-"""The ends before which completion is not checked."""
+"""The ends of runs whose completion is not checked."""
 
 
 class MainLoop(ABC, Generic[R, O]):
@@ -63,11 +65,12 @@ class MainLoop(ABC, Generic[R, O]):
 
     Args:
         adapter: The adapter of the provider; it is not closed.
-        host: The open host with the tools, which is not closed; or a callable that makes one. The
-            loop opens that for `with loop:`, or at its first request, and closes it after the
-            block, by `close()`, or with the process. None where each request has an executor.
-        config: The bounds of each run.
-        bus: One more place where the events of runs are published.
+        host: The open host with the tools, which is not closed; or a callable that makes a host.
+            The loop opens such a host for `with loop:`, or at its first request, and closes it
+            after the block, by `close()`, or with the process. None if each request has an
+            executor.
+        config: The limits of each run.
+        bus: A second place where the events of runs are published.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class MainLoop(ABC, Generic[R, O]):
         self._around = Surroundings(adapter, opened, config or AgentConfig(), bus)
 
     def __enter__(self) -> Self:
-        """Open the host, where it is the loop's own."""
+        """Open the host if the loop makes it."""
         with self._opening:
             if self._opens is not None and self._opened is None:
                 opened = self._opens()
@@ -95,7 +98,7 @@ class MainLoop(ABC, Generic[R, O]):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the host, where it is the loop's own."""
+        """Close the host if the loop has opened it."""
         with self._opening:
             opened, self._opened, self._is_ended = self._opened, None, True
             if opened is not None:
@@ -103,11 +106,10 @@ class MainLoop(ABC, Generic[R, O]):
                 opened.__exit__(*cast("Any", error))
 
     def close(self) -> None:
-        """Close the host, where it is the loop's own."""
+        """Close the host if the loop has opened it."""
         self.__exit__(None, None, None)
 
     def _needs_host(self, given: RequestArguments) -> bool:
-        """Tell whether the loop's own host has to be opened for a request."""
         is_closed = self._opens is not None and self._opened is None and not self._is_ended
         return is_closed and given.get("executor") is None
 
@@ -120,16 +122,16 @@ class MainLoop(ABC, Generic[R, O]):
         """Return the prompt for a request."""
 
     def message(self, request: R) -> str | None:
-        """Return what the user says; a request that is no text is in the prompt already.
+        """Return the user's message; a request that is not a text is in the prompt already.
 
-        None says nothing: a run whose process has ended goes on where it was.
+        None adds no message: a run whose process has ended continues.
         """
         if request is None or isinstance(request, str):
             return request
         return UNSAID
 
-    def finalize(self, prompt: Prompt, session: SessionProtocol, result: RunResult[O]) -> O | None:  # noqa: ARG002 - for those that override it
-        """Return the output of a run that has succeeded; what it raises fails the request."""
+    def finalize(self, prompt: Prompt, session: SessionProtocol, result: RunResult[O]) -> O | None:  # noqa: ARG002 - for overrides
+        """Return the output of a run that has succeeded; an exception fails the request."""
         return result.output
 
     def execute(
@@ -139,13 +141,13 @@ class MainLoop(ABC, Generic[R, O]):
 
         Args:
             request: The request.
-            given: The session, and what wins over the configuration; see `RequestArguments`.
+            given: The session, and overrides of the configuration; see `RequestArguments`.
 
         Returns:
             The result and the session.
 
         Raises:
-            RunFailed: When the run comes to no answer; its `result` says how far it came.
+            RunFailed: When the run ends without an answer; its `result` has the part so far.
             StateError: When the session has another run under way.
         """
         return self._execute(self._run(request, given))
@@ -157,7 +159,7 @@ class MainLoop(ABC, Generic[R, O]):
         return await self._aexecute(await self._arun(request, given))
 
     def run(self, request: R, **given: Unpack[RequestArguments]) -> RunResult[O]:
-        """Run a request, and return a result also where it fails; see `execute`."""
+        """Run a request, and return a result even if it fails; see `execute`."""
         run = None
         try:
             run = self._run(request, given)
@@ -182,20 +184,20 @@ class MainLoop(ABC, Generic[R, O]):
         request: R | None = None,
         **given: Unpack[RequestArguments],
     ) -> tuple[RunResult[O], SessionProtocol]:
-        """Go on with a run that waits, in this process or in another.
+        """Resume a run that waits, in this process or in another.
 
         Args:
             state: The state of the run.
-            answers: From ticket to answer; calls without one go on waiting.
-            request: The request, where `prepare` needs it.
-            given: As for `execute`; a session that no store keeps comes from the state.
+            answers: From ticket to answer; calls without an answer keep waiting.
+            request: The request, if `prepare` needs it.
+            given: As for `execute`; a session that is not stored comes from the state.
 
         Returns:
             The result, which may wait again, and the session.
 
         Raises:
-            RunFailed: When the run comes to no answer.
-            StateError: When prompt, tickets, session or tokens are not those of the run.
+            RunFailed: When the run ends without an answer.
+            StateError: When prompt, tickets, session or tokens do not belong to the run.
             TypeError: When an answer is without its token.
         """
         return self._execute(self._resumed(state, answers, request, given))
@@ -208,7 +210,7 @@ class MainLoop(ABC, Generic[R, O]):
         request: R | None = None,
         **given: Unpack[RequestArguments],
     ) -> tuple[RunResult[O], SessionProtocol]:
-        """Go on with a run that waits, on the event loop; see `resume`."""
+        """Resume a run that waits, on the event loop; see `resume`."""
         if self._needs_host(given):
             await asyncio.to_thread(self._open)
         return await self._aexecute(self._resumed(state, answers, request, given))
@@ -222,14 +224,14 @@ class MainLoop(ABC, Generic[R, O]):
 
         Args:
             request: The request.
-            given: As for `execute`; the stream is what listens.
+            given: As for `execute`, without `listen`.
 
         Yields:
-            Text, a `CallMade` for each call of the model, a `ToolInvoked` for each that has
+            Text, a `CallMade` for each call of the model, a `ToolInvoked` for each call that has
             ended, and at last the result.
 
         Raises:
-            RunFailed: At the end, when the run comes to no answer.
+            RunFailed: At the end, when the run ends without an answer.
 
         Example:
             ```python
@@ -238,22 +240,45 @@ class MainLoop(ABC, Generic[R, O]):
                     print(piece, end="", flush=True)
             ```
         """
+        pieces, stop = SimpleQueue[Piece | None](), Cancellation()
 
-        def work(tell: Tell, stop: Cancellation) -> RunResult[O]:
-            return self._execute(self._run(request, _told(given, tell, stop)), tell)[0]
+        def work() -> RunResult[O]:
+            run = self._run(request, _streamed(given, pieces.put, stop))
+            return self._execute(run, pieces.put)[0]
 
-        return read(work)
+        ended = on_thread(work, "toolstile-run")
+        ended.add_done_callback(lambda _: pieces.put(None))
+        try:
+            while (piece := pieces.get()) is not None:
+                yield piece
+            yield ended.result()
+        finally:
+            stop.cancel()
+            wait([ended])
 
-    def astream(
+    async def astream(
         self, request: R, **given: Unpack[RequestArguments]
     ) -> AsyncGenerator[Piece | RunResult[O]]:
         """Run a request as a task; see `stream`."""
+        loop, stop = asyncio.get_running_loop(), Cancellation()
+        pieces = asyncio.Queue[Piece | None]()
 
-        async def work(tell: Tell, stop: Cancellation) -> RunResult[O]:
-            run = await self._arun(request, _told(given, tell, stop))
-            return (await self._aexecute(run, tell))[0]
+        def put(piece: Piece | None) -> None:
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)  # calls end on any thread
 
-        return aread(work)
+        async def work() -> RunResult[O]:
+            run = await self._arun(request, _streamed(given, put, stop))
+            return (await self._aexecute(run, put))[0]
+
+        task = loop.create_task(work())
+        task.add_done_callback(lambda _: put(None))
+        try:
+            while (piece := await pieces.get()) is not None:
+                yield piece
+            yield await task
+        finally:
+            stop.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     def _execute(self, run: Run, tell: Tell | None = None) -> tuple[RunResult[O], SessionProtocol]:
         with run.executor() as tools, self._having(tools.session, tell):
@@ -268,9 +293,20 @@ class MainLoop(ABC, Generic[R, O]):
 
     @contextmanager
     def _having(self, session: SessionProtocol, tell: Tell | None) -> Generator[None]:
-        """Have the session for one run, and tell of its calls where somebody listens."""
-        told = nullcontext() if tell is None else calls_told(session, tell)
-        with _alone(self._around.host, session), told:
+        """Reserve the session for one run, and pass its calls to the reader of a stream."""
+
+        def made(_: ModelReplied) -> None:
+            for call in session[Message].all()[-1].calls:
+                cast("Tell", tell)(call)
+
+        def ended(event: ToolInvoked) -> None:
+            if event.parent_id is None:
+                cast("Tell", tell)(event)
+
+        with _alone(self._around.host, session), ExitStack() as stack:
+            if tell is not None:
+                stack.callback(session.dispatcher.subscribe(ModelReplied, made))
+                stack.callback(session.dispatcher.subscribe(ToolInvoked, ended))
             yield
 
     async def _arun(self, request: R, given: RequestArguments) -> Run:
@@ -290,7 +326,7 @@ class MainLoop(ABC, Generic[R, O]):
             self._open()
         prompt = self.prepare(cast("R", request))
         if state.prompt != f"{prompt.ns}:{prompt.key}":
-            raise StateError(f"This run is one of {state.prompt}; resume it by an agent of that.")
+            raise StateError(f"This is a run of {state.prompt}; resume it by an agent of that.")
         tickets = [each.ticket for each in state.waiting]
         if answers and not answers.keys() & set(tickets):
             waits, given_for = ", ".join(tickets), ", ".join(answers)
@@ -320,7 +356,7 @@ class Agent(MainLoop[str | None, O]):
     """The loop over one prompt, for requests that are texts.
 
     `Agent("openai:gpt-6.2-sol", tools=[add])` is complete. It makes a host with these tools, as
-    configured in the working directory, which opens and closes as one of a `MainLoop` does.
+    configured in the working directory, which opens and closes as the host of a `MainLoop` does.
 
     Args:
         model: The model, `provider:name`; or a `Prompt`, if the model is given by `adapter`.
@@ -329,8 +365,8 @@ class Agent(MainLoop[str | None, O]):
         tools: Tools, and plain functions that become tools, beside those of the prompt.
         adapter: The adapter of the provider, in place of a model's name; it is not closed.
         host: The host with the tools, or a callable that makes one; see `MainLoop`.
-        config: The bounds of each run.
-        bus: One more place where the events of runs are published.
+        config: The limits of each run.
+        bus: A second place where the events of runs are published.
 
     Raises:
         DefinitionError: When there is not one model, or more than one prompt.
@@ -353,13 +389,15 @@ class Agent(MainLoop[str | None, O]):
         if isinstance(model, Prompt) and prompt is not None:
             raise DefinitionError("Agent: two prompts are given; give one.")
         if (name is None) is (adapter is None):
-            told = "give a model, such as Agent('openai:gpt-6.2-sol'), or an adapter="
-            raise DefinitionError(f"Agent: {told}{', not both' if name else ''}.")
+            remedy = "give a model, such as Agent('openai:gpt-6.2-sol'), or an adapter="
+            raise DefinitionError(f"Agent: {remedy}{', not both' if name else ''}.")
         self._own_adapter = None if name is None else adapter_named(name)
         made: list[Any] = [each if isinstance(each, Tool) else tool(each) for each in tools]
         is_alone = host is None
         if is_alone and (name or made):
-            host = partial(_own_host, made)
+            # Because an agent without a host is the application, it makes the host as that would.
+            # No plugin does so otherwise: the host is imported only here, and by its name.
+            host = cast("Hosts", lambda: import_module("toolstile").Host(tools=made))
         super().__init__(cast("Any", adapter or self._own_adapter), host, config, bus)
         text = whole if isinstance(whole, str) else ""
         title, template = "Instructions" if text else "Tools", text.replace("$", "$$")
@@ -375,21 +413,14 @@ class Agent(MainLoop[str | None, O]):
         return base.bind(sections=self._sections) if self._sections else base
 
     def close(self) -> None:
-        """Close the host and the adapter, where they are the agent's own."""
+        """Close the host and the adapter if the agent has made them."""
         super().close()
         if self._own_adapter is not None:
             self._own_adapter.close()
 
 
-def _own_host(tools: list[Tool[Any, Any]]) -> AbstractContextManager[HostHandle]:
-    # An agent without a host is the application, and makes one as that would. No plugin does so
-    # otherwise: the host is imported only here, and by its name.
-    host: AbstractContextManager[HostHandle] = import_module("toolstile").Host(tools=tools)
-    return host
-
-
-def _told(given: RequestArguments, tell: Tell, stop: Cancellation) -> RequestArguments:
-    """Return the arguments of a request that is streamed; who has cancelled it may do so still."""
+def _streamed(given: RequestArguments, tell: Tell, stop: Cancellation) -> RequestArguments:
+    """Return the arguments of a streamed request; its caller's cancellation keeps working."""
     if (theirs := given.get("cancellation")) is not None:
         theirs.on_cancel(stop.cancel)
     return {**given, "listen": tell, "cancellation": stop}
@@ -407,18 +438,14 @@ _lock = renewed_in_forks(__name__, "_lock", threading.Lock)
 
 @contextmanager
 def _alone(host: HostHandle | None, session: SessionProtocol) -> Generator[None]:
-    """Have a session of a host for one run, also where it is loaded more than once.
-
-    Raises:
-        StateError: When another run of it is under way.
-    """
+    """Reserve a session of a host for one run, even if the session is loaded more than once."""
     # An agent without the host, in an open executor, has the same session object.
     keys = {(id(session), ""), (id(host or session), session.id)}
     with _lock:
         if keys & _in_use:
             raise StateError(
                 f"Session {session.id} has a run under way; wait for its end, or give the request "
-                "a session of its own."
+                "another session."
             )
         _in_use.update(keys)
     try:
@@ -426,66 +453,3 @@ def _alone(host: HostHandle | None, session: SessionProtocol) -> Generator[None]
     finally:
         with _lock:
             _in_use.difference_update(keys)
-
-
-Piece = Delta | CallMade | ToolInvoked
-"""Text and calls as they arrive, a call that the model has made, or one that has ended."""
-Tell = Callable[[Piece], None]
-
-
-def read(work: Callable[[Tell, Cancellation], RunResult[O]]) -> Generator[Piece | RunResult[O]]:
-    """Run a request on a thread; yield its pieces, then its result. Leaving it cancels the run.
-
-    Args:
-        work: Runs the request; is given what to tell pieces to, and what cancels it.
-    """
-    pieces, stop = SimpleQueue[Piece | None](), Cancellation()
-    ended = on_thread(partial(work, pieces.put, stop), "toolstile-run")
-    ended.add_done_callback(lambda _: pieces.put(None))
-    try:
-        while (piece := pieces.get()) is not None:
-            yield piece
-        yield ended.result()
-    finally:
-        stop.cancel()
-        wait([ended])
-
-
-async def aread(
-    work: Callable[[Tell, Cancellation], Coroutine[Any, Any, RunResult[O]]],
-) -> AsyncGenerator[Piece | RunResult[O]]:
-    """Run a request as a task; see `read`."""
-    loop, stop = asyncio.get_running_loop(), Cancellation()
-    pieces = asyncio.Queue[Piece | None]()
-
-    def tell(piece: Piece | None) -> None:
-        # Calls end on any thread.
-        loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-    task = loop.create_task(work(tell, stop))
-    task.add_done_callback(lambda _: tell(None))
-    try:
-        while (piece := await pieces.get()) is not None:
-            yield piece
-        yield await task
-    finally:
-        stop.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-@contextmanager
-def calls_told(session: SessionProtocol, tell: Tell) -> Generator[None]:
-    """Tell of the calls that are made and ended in a session within the block."""
-
-    def made(_: ModelReplied) -> None:
-        for call in session[Message].all()[-1].calls:
-            tell(call)
-
-    def ended(event: ToolInvoked) -> None:
-        if event.parent_id is None:
-            tell(event)
-
-    with ExitStack() as stack:
-        stack.callback(session.dispatcher.subscribe(ModelReplied, made))
-        stack.callback(session.dispatcher.subscribe(ToolInvoked, ended))
-        yield

@@ -1,4 +1,4 @@
-"""`toolstile ask`: one answer from a model that may use the tools of the host."""
+"""The commands `toolstile ask`, one answer of a model with the host's tools, and `check-done`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import Any, Final
 
-from toolstile_hookspecs import ConfigurationError, Heartbeat, HostHandle, ToolInvoked, hookimpl
+from toolstile_hookspecs import (
+    ConfigurationError,
+    Heartbeat,
+    HostHandle,
+    StateError,
+    ToolInvoked,
+    hookimpl,
+)
 from toolstile_hookspecs.agents.messages import StopReason
 from toolstile_hookspecs.agents.provider import Delta, ProviderAdapter, ThoughtDelta
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.agent.agent import Agent
+from toolstile_plugins.agent.guidance.prompt_guidance import Guidance
 from toolstile_plugins.agent.providers import adapter_named
 from toolstile_plugins.agent.result import RunFailed, RunResult
-from toolstile_plugins.agent.run import AgentConfig
+from toolstile_plugins.agent.run import AgentConfig, RequestArguments
 from toolstile_plugins.agent.settings import AgentSettings
 
 STDIN: Final = "-"
@@ -27,12 +35,12 @@ _NO_MODEL: Final = (
     "No model is named. Give --model PROVIDER:NAME, or name one as model in [plugins.agent]; then "
     "retry."
 )
-_NO_TEXT: Final = "There is no request: the text is empty. Write what you want to know, then retry."
+_NO_TEXT: Final = "The request is empty. Write a question or a task, then retry."
 _NOT_STORED: Final = (
     "the conversation is not stored, and ends with this command. To keep it, name a file as path "
     "in [plugins.sessions], or a database as url in [plugins.database]."
 )
-_STOPPED: Final = "what was running is rolled back; nothing is asked any more."
+_STOPPED: Final = "the running calls are rolled back, and no request follows."
 _THINKS: Final = "toolstile: thinks: "
 _PENDING: Final = "a call waits for the answer of a person, who was asked elsewhere: "
 
@@ -48,24 +56,69 @@ def ask(host: HostHandle, args: argparse.Namespace) -> int:
     if not text.strip():
         raise ConfigurationError(_NO_TEXT)
     screen = Screen(is_quiet=args.out is not None)
-    if args.session is not None and not _stores_sessions(host):
+    if args.session is not None and _session_store(host) is None:
         screen.say("warning", _NOT_STORED)
     config = AgentConfig(max_turns=settings.max_turns, settings=settings.settings)
     with closing(adapter_of(settings)) as adapter, screen.watching(host):
         agent = Agent[str](host.prompt, adapter=adapter, host=host, config=config)
-        result = _asked(agent, text, args.session, screen)
+        given: RequestArguments = {"session_id": args.session, "listen": screen.listen}
+        given["heartbeat"] = Heartbeat(screen.end_line)  # beats before and after each reply
+        try:
+            result = agent.execute(text, **given)[0]
+        except RunFailed as error:
+            result = error.result or RunResult(error.stop_reason, error=str(error))
     if args.out is None:
         screen.end(result)
     else:
-        args.out.write({**_wire(result), "calls": screen.calls()})
+        args.out.write(
+            {
+                "text": result.text,
+                "output": result.output,
+                **({} if result.error is None else {"error": result.error}),
+                **({"note": result.note} if result.note else {}),
+                "usage": asdict(result.usage),
+                "turns": result.turns,
+                "stop_reason": result.stop_reason.value,
+                "session": result.session_id,
+                "calls": screen.calls(),
+            }
+        )
     return 0 if result.success else 1
+
+
+def check_done(host: HostHandle, args: argparse.Namespace) -> int:
+    """Ask the checkers of the configuration and of the sections; return the exit status.
+
+    Raises:
+        StateError: When no session of that name is stored: an empty one may pass all checks.
+    """
+    if args.session is not None:
+        store = _session_store(host)
+        known = {info.id for info in store.sessions()} if store is not None else set[str]()
+        if args.session not in known:
+            raise StateError(
+                f"No session {printable(args.session)!r} is stored here; list the stored sessions "
+                "with `toolstile sessions list`."
+            )
+    with host.executor(session_id=args.session) as tools:
+        verdict = Guidance(tools, host).check_completion(text=args.text)
+    if args.out is not None:
+        args.out.write({"complete": verdict.complete, "feedback": verdict.feedback})
+    elif not verdict.complete:
+        sys.stdout.write(f"{printable(verdict.feedback or '')}\n")
+    return 0 if verdict.complete else 1
+
+
+def _session_store(host: HostHandle) -> SessionStore | None:
+    with host.executor() as tools:
+        return tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]  # a protocol
 
 
 def adapter_of(settings: AgentSettings) -> ProviderAdapter:
     """Return the adapter of the configured model.
 
     Raises:
-        ConfigurationError: When no model is named, or its provider is not there.
+        ConfigurationError: When no model is named, or its provider is unknown.
     """
     if settings.model is None:
         raise ConfigurationError(_NO_MODEL)
@@ -73,18 +126,15 @@ def adapter_of(settings: AgentSettings) -> ProviderAdapter:
         return adapter_named(settings.model)
     options = {"base_url": settings.base_url}
     if settings.model.startswith("openai") and not os.environ.get("OPENAI_API_KEY"):
-        # A model on this machine wants no key, and OpenAI's client goes nowhere without one.
+        # A model on this machine needs no key, but OpenAI's client requires one.
         options["api_key"] = "none"
     return adapter_named(settings.model, **options)
 
 
 class Screen:
-    """The terminal before a person: the text as it arrives, and a line for each call.
+    """The terminal: shows the text as it arrives, and a line for each call.
 
-    In a pipe the answer stands alone on standard output.
-
-    Args:
-        is_quiet: Whether nothing is shown, as the answer is printed as JSON.
+    In a pipe, standard output has the answer alone. With `--json` the screen is quiet.
     """
 
     def __init__(self, *, is_quiet: bool) -> None:
@@ -95,7 +145,7 @@ class Screen:
 
     @property
     def listen(self) -> Any:
-        """Receives the text as it arrives; None where nobody looks."""
+        """Receives the text as it arrives; None without a terminal."""
         return self._hear if self._streams else None
 
     def end_line(self) -> None:
@@ -119,14 +169,14 @@ class Screen:
 
     @hookimpl
     def toolstile_telemetry(self, event: ToolInvoked) -> None:
-        """Show a call that has ended; those within it are a part of it."""
+        """Show a call that has ended; nested calls are a part of it."""
         if event.parent_id is not None:
             return
         self._events.append(event)
         if not self._is_quiet:
             self.end_line()
-            told = event.tool_name if event.success else f"{event.tool_name}: {event.text}"
-            self.say(event.status.value.replace("_", " "), told)
+            line = event.tool_name if event.success else f"{event.tool_name}: {event.text}"
+            self.say(event.status.value.replace("_", " "), line)
 
     def say(self, status: str, text: str) -> None:
         """Write a line to standard error."""
@@ -134,7 +184,7 @@ class Screen:
         sys.stderr.flush()
 
     def end(self, result: RunResult[str]) -> None:
-        """Show the answer, or why there is none."""
+        """Show the answer, or the reason that it is missing."""
         self.end_line()
         if result.success and not self._streams:
             self._write(result.text if result.text.endswith("\n") else f"{result.text}\n")
@@ -145,7 +195,7 @@ class Screen:
             self.say("error", result.error or result.stop_reason.value)
 
     def calls(self) -> list[dict[str, Any]]:
-        """Return the envelopes of the calls, in the order in which they ended."""
+        """Return the envelopes of the calls, in the order of their ends."""
         return [{"id": event.call_id, **event.envelope()} for event in self._events]
 
     def _hear(self, delta: Delta) -> None:
@@ -166,32 +216,3 @@ class Screen:
         stream.flush()
         if text:
             self._in_line = not text.endswith("\n")
-
-
-def _asked(agent: Agent[str], text: str, session: str | None, screen: Screen) -> RunResult[str]:
-    try:
-        # The loop beats before and after each reply.
-        return agent.execute(
-            text, session_id=session, heartbeat=Heartbeat(screen.end_line), listen=screen.listen
-        )[0]
-    except RunFailed as error:
-        return error.result or RunResult(error.stop_reason, error=str(error))
-
-
-def _stores_sessions(host: HostHandle) -> bool:
-    with host.executor() as tools:
-        return tools.resources.get(SessionStore, None) is not None  # type: ignore[type-abstract]
-
-
-def _wire(result: RunResult[str]) -> dict[str, Any]:
-    """Return a result as JSON; an error only where there is one."""
-    return {
-        "text": result.text,
-        "output": result.output,
-        **({} if result.error is None else {"error": result.error}),
-        **({"note": result.note} if result.note else {}),
-        "usage": asdict(result.usage),
-        "turns": result.turns,
-        "stop_reason": result.stop_reason.value,
-        "session": result.session_id,
-    }

@@ -1,4 +1,4 @@
-"""Budgets: what a run may use, and the tracker that counts it."""
+"""Budgets: the limits of a run's tokens, cost and time, and the tracker that counts them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Price:
     Args:
         input: The price of input.
         output: The price of output, reasoning included.
-        cached: The price of input from a cache, None for that of other input.
-        written: The price of input that is written to a cache, None for that of other input.
+        cached: The price of input from a cache, None for the price of other input.
+        written: The price of input that is written to a cache, None for the price of other input.
 
     Example:
         >>> Price(2.0, 10.0, cached=0.5).of(Usage(1_000_000, 100_000, cached_tokens=400_000))
@@ -48,7 +48,7 @@ class Price:
     written: NonNegativeFloat | None = None
 
     def of(self, usage: Usage) -> float:
-        """Return what tokens cost."""
+        """Return the cost of tokens."""
         read, made = usage.cached_tokens, usage.cache_written_tokens
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.written is None else self.written
@@ -60,9 +60,9 @@ class BudgetExceeded(PromptEvaluationError):
     """More was used than a budget allows.
 
     Args:
-        dimension: What is used up, such as `input_tokens`.
-        limit: How much there was.
-        used: How much was used.
+        dimension: The unit of the limit, such as `input_tokens`.
+        limit: The limit.
+        used: The amount that was used.
     """
 
     def __init__(self, dimension: str, limit: float, used: float) -> None:
@@ -72,24 +72,23 @@ class BudgetExceeded(PromptEvaluationError):
         self.used = used
 
     def __reduce__(self) -> tuple[type[BudgetExceeded], tuple[object, ...]]:
-        """Return the arguments that make it again."""
         return type(self), (self.dimension, self.limit, self.used)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of what a run may use; exactly at a limit is not exceeded.
+    """The limits of a run; a use of exactly the limit does not exceed it.
 
     Args:
         deadline: Seconds from the beginning of a run.
         max_total_tokens: Input and output together.
-        max_input_tokens: Input, with those from a cache.
+        max_input_tokens: Input, with tokens from a cache.
         max_output_tokens: Output, with reasoning.
         max_cost: The cost, by the prices in the configuration.
         count_cached: Whether tokens from a cache count as input, and in the total.
-        key: Under this key the use counts in a `Counter`, with that of other runs and processes;
-            without one each run has the whole budget.
-        window: Seconds after which use under the key counts no more, None to count for good.
+        key: Under this key the use counts in a `Counter`, with the use of other runs and
+            processes; without a key each run has the whole budget.
+        window: Seconds after which use under the key stops counting, None for never.
 
     Raises:
         DefinitionError: When nothing is limited, or a limit is not positive.
@@ -117,13 +116,10 @@ class Budget:
 
 
 class TokenBudgetTracker:
-    """Counts what is used of a budget; safe across threads, and a `BudgetTracker`.
+    """Counts the use of a budget; safe across threads, and a `BudgetTracker`.
 
-    The usage of a run is given as a sum and replaces what was known of it. Handlers that ask a
-    model themselves add to it with `spend`.
-
-    Args:
-        budget: The budget.
+    The usage of a run is a sum and replaces the earlier sum of the run. A handler that asks a
+    model counts its own use with `spend`.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -141,21 +137,21 @@ class TokenBudgetTracker:
         self._limits = {name: limit for name, limit in limits.items() if limit is not None}
 
     def count_in(self, counter: Counter, clock: Clock) -> None:
-        """Count in a counter from now on, with all that has the key of the budget."""
+        """Count in a counter from now on, together with all use under the budget's key."""
         self._counter = counter, clock
 
     def record(self, run_id: str, usage: Usage) -> None:
-        """Note what a run has used so far."""
+        """Set the use of a run so far."""
         with self._lock:
             self._runs[run_id] = usage
         for name, amount in self._amounts(usage).items():
             self._share(name, amount, f"{run_id}:{name}")
 
     def spend(self, amount: float, unit: str = TOKENS) -> None:
-        """Count what a handler has used.
+        """Count the use of a handler.
 
         Raises:
-            BudgetExceeded: When it is more than the budget allows.
+            BudgetExceeded: When the budget is exceeded.
         """
         with self._lock:
             self._spent[unit] = self._spent.get(unit, 0.0) + amount
@@ -164,17 +160,17 @@ class TokenBudgetTracker:
 
     @property
     def consumed(self) -> Usage:
-        """The tokens of all runs, without what handlers have spent."""
+        """The tokens of all runs, without the use of handlers."""
         with self._lock:
             return sum(self._runs.values(), Usage())
 
     def remaining(self, unit: str = TOKENS) -> float | None:
-        """Return what is left of the unit, such as `input_tokens`; None where nothing limits it."""
+        """Return the rest of a unit, such as `input_tokens`; None for a unit without a limit."""
         limit = self._limits.get(unit)
         return None if limit is None else limit - self._used(unit)
 
     def check(self) -> None:
-        """Raise `BudgetExceeded` where more was used than the budget allows."""
+        """Raise `BudgetExceeded` if more was used than the budget allows."""
         for name, limit in self._limits.items():
             if (used := self._used(name)) > limit:
                 raise BudgetExceeded(name, limit, used)
@@ -197,7 +193,7 @@ class TokenBudgetTracker:
         }
 
     def _share(self, name: str, amount: float, id_: str) -> None:
-        """Count an amount in place of what counted under its id; what is used is never refused."""
+        """Count an amount, in place of the earlier amount of its id."""
         if self._counter is None or name not in self._limits:
             return
         (counter, clock), window = self._counter, self.budget.window
@@ -209,23 +205,17 @@ class TokenBudgetTracker:
 def price_of(
     model: str, prices: Mapping[str, Price] | None, host: HostHandle | None, *, needed: bool
 ) -> Price | None:
-    """Return the price of a model.
-
-    Args:
-        model: The model.
-        prices: The prices by model, None for those of the host's configuration.
-        host: The host.
-        needed: Whether a budget limits the cost.
+    """Return the price of a model, from the configuration of the host if no prices are given.
 
     Raises:
-        ConfigurationError: When a price is needed, and there is none.
+        ConfigurationError: When a price is `needed`, as a budget limits the cost, and missing.
     """
     if prices is None and host is not None:
         with suppress(PluginError):  # the host may go without the plugin
             prices = host.settings("agent").prices
     if (price := (prices or {}).get(model)) is None and needed:
         raise ConfigurationError(
-            f"The budget limits the cost, and there is no price for {model}; add it: "
+            f"The budget limits the cost, and the price of {model} is missing; add it: "
             f'[plugins.agent.prices."{model}"] with input and output, per million tokens.'
         )
     return price

@@ -65,7 +65,7 @@ def commands(command: type[Command]) -> list[Command]:
         command(
             name="check-done",
             help="check whether a task is complete, and list the missing parts",
-            run=late("toolstile_plugins.agent.guidance.completion:check_done"),
+            run=late("toolstile_plugins.agent.ask:check_done"),
             configure=_configure_check,
             purpose="look",
         ),

@@ -21,13 +21,13 @@ from toolstile_plugins.dialects.parse import answer
 
 
 class Said(NamedTuple):
-    """A message on its way into a conversation with which other processes may go on as well."""
+    """A message to add to a conversation, to which other processes may add as well."""
 
     message: Message
     seen: int | None
     """The number of messages that the model was shown before a reply."""
     landed: list[bool]
-    """Holds an item once the message is added."""
+    """Has an item once the message is added."""
 
 
 def add_once(messages: Sequence[Message], said: Said) -> Sequence[Message]:
@@ -47,15 +47,11 @@ def add_once(messages: Sequence[Message], said: Said) -> Sequence[Message]:
 
 
 UNSAID: Final = "Do what the instructions ask for."
-"""The message of a user who says nothing, since the prompt holds all of the request."""
+"""The message of a user without words, since the prompt holds all of the request."""
 
 
 class Conversation:
-    """The messages of a session.
-
-    Args:
-        session: The session.
-    """
+    """The messages of a session."""
 
     def __init__(self, session: SessionProtocol) -> None:
         self._session = session
@@ -63,20 +59,20 @@ class Conversation:
         self._messages.register(Said, add_once)
 
     def all(self) -> Sequence[Message]:
-        """Return all messages, oldest first."""
+        """Return all messages, the oldest first."""
         return self._messages.all()
 
     def add(self, message: Message, seen: int | None = None) -> bool:
-        """Add a message and take in those of other processes; False if one of these was first."""
+        """Add a message and load those of other processes; return False if one was first."""
         said = Said(message, seen, [])
         self._session.dispatch(said)
         return bool(said.landed)
 
     def reply(self, turn: Turn, seen: int) -> bool:
-        """Add a reply to so many messages; no provider takes an empty one back.
+        """Add a reply to `seen` messages, unless it is empty: providers reject empty replies.
 
         Returns:
-            False if another process has gone on since the model was asked: nothing is added.
+            False if another process has added a message since the request: nothing is added.
         """
         is_paused = turn.stop_reason is StopReason.INCOMPLETE
         is_empty = not (turn.text.strip() or turn.tool_calls or (is_paused and turn.message.items))
@@ -105,7 +101,7 @@ class Conversation:
         return request_id, True
 
     def is_at(self, calls: Collection[str]) -> bool:
-        """Tell whether calls are a part of it, and nothing was asked since their results."""
+        """Return whether it has these calls, and no newer request since their results."""
         for message in reversed(self.all()):
             if any(answer.call_id in calls for answer in message.answers):
                 break
@@ -114,7 +110,7 @@ class Conversation:
         return {call.id for message in self.all() for call in message.calls}.issuperset(calls)
 
     def last_reply(self) -> Message | None:
-        """Return the model's reply where nothing was said after it."""
+        """Return the model's reply if it is the last message."""
         messages = self.all()
         return messages[-1] if messages and messages[-1].role is Role.ASSISTANT else None
 
@@ -123,12 +119,12 @@ class Conversation:
         return unanswered(self.all())
 
     def answer(self, answers: Sequence[CallAnswer]) -> None:
-        """Add the results of calls, each once; those that have one keep it."""
+        """Add the results of calls that have none yet."""
         self.add(Message.results(answers))
 
 
 def answer_of(call: CallMade, outcome: Outcome | BaseException | str) -> CallAnswer:
-    """Return what the model reads of a call."""
+    """Return the result of a call as its model reads it."""
     if isinstance(outcome, str):
         return CallAnswer(call.id, call.name, outcome)
     told = answer(outcome)
@@ -142,18 +138,15 @@ class Compaction(Protocol):
     """Makes a conversation shorter."""
 
     def compact(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages to keep; the same object where none is left out.
-
-        A call is kept with its result or not at all.
-        """
+        """Return the messages to keep, or the same object to keep all; a call with its result."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DropOldest:
-    """Drops whole turns from the oldest, calls with their results; a note takes their place.
+    """Replaces the oldest turns, calls with their results, by a note.
 
-    The newest request of the user is kept, with those before it that have no answer yet.
+    The newest request of the user is kept, with earlier requests that have no answer yet.
 
     Args:
         max_messages: The most messages to keep, these requests and the note beside them.
@@ -168,16 +161,12 @@ class DropOldest:
         first = len(messages) - self.max_messages
         while first < len(messages) and messages[first].role is Role.TOOL:
             first += 1
-        # A reply without its results would be half a turn.
-        return [*_unanswered(messages, first), Message.user(_NOTE), *messages[first:]]
-
-
-def _unanswered(messages: Sequence[Message], first: int) -> list[Message]:
-    """Return the requests before a place that the model still works on."""
-    asked: list[tuple[int, Message]] = []
-    for index, message in reversed([*enumerate(messages)]):
-        if message.request_id is not None:
-            asked.insert(0, (index, message))
-        elif asked and message.role is Role.ASSISTANT and not message.calls:
-            break
-    return [message for index, message in asked if index < first]
+        unanswered_requests: list[Message] = []
+        is_asked = False
+        for index, message in reversed([*enumerate(messages)]):
+            if message.request_id is not None:
+                is_asked = True
+                unanswered_requests[:0] = [message] if index < first else []
+            elif is_asked and message.role is Role.ASSISTANT and not message.calls:
+                break
+        return [*unanswered_requests, Message.user(_NOTE), *messages[first:]]

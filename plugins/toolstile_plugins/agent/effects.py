@@ -1,6 +1,6 @@
-"""Effects: what the loop asks for, and their two drivers, on a thread and on an event loop.
+"""Effects: the steps that the loop asks for, and their two drivers, on a thread or an event loop.
 
-The loop is a generator. It yields effects, and is sent what they come to.
+The loop is a generator. It yields effects, and is sent their results.
 """
 
 from __future__ import annotations
@@ -35,57 +35,29 @@ from toolstile_plugins.agent.result import RunCancelled
 if TYPE_CHECKING:
     from toolstile_plugins.agent.spans import RunSpans
 
+log = logging.getLogger("toolstile.agent")
+
 T = TypeVar("T")
 
 
-def on_thread(function: Callable[[], T], name: str) -> Future[T]:
-    """Call a function on a daemon thread, in a copy of this context; return its future."""
-    ended: Future[T] = Future()
-    ended.set_running_or_notify_cancel()  # so that nobody cancels it
-
-    def work() -> None:
-        try:
-            ended.set_result(function())
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            ended.set_exception(error)
-
-    threading.Thread(target=copy_context().run, args=(work,), name=name, daemon=True).start()
-    return ended
-
-
-@contextmanager
-def cancelled_by(cancellation: Cancellation | None) -> Generator[Future[Any]]:
-    """Give a future that raises `RunCancelled` once the run is cancelled."""
-    cancelled: Future[Any] = Future()
-    cancelled.set_running_or_notify_cancel()  # as above
-    if cancellation is None:
-        yield cancelled
-        return
-    forget = cancellation.on_cancel(lambda: cancelled.set_exception(RunCancelled()))
-    try:
-        yield cancelled
-    finally:
-        forget()
-
-
 class Effect(Protocol):
-    """One thing to do, either way."""
+    """One step, in two forms."""
 
     def perform(self) -> Any:
-        """Do it on the calling thread."""
+        """Perform the step on the calling thread."""
         ...
 
     def aperform(self) -> Awaitable[Any]:
-        """Do it on the event loop."""
+        """Perform the step on the event loop."""
         ...
 
 
 Loop = Generator[Effect, Any, T]
-"""A part of the loop: what it asks for, what it is sent for that, what it returns."""
+"""A part of the loop: its effects, their results, and the value that the part returns."""
 
 
 def drive(loop: Loop[T]) -> T:
-    """Run a loop to its end on this thread and return what it returns."""
+    """Run a loop to its end on this thread and return its value."""
     try:
         effect = next(loop)
         while True:
@@ -116,32 +88,57 @@ async def adrive(loop: Loop[T]) -> T:
         return value
 
 
+def on_thread(function: Callable[[], T], name: str) -> Future[T]:
+    """Call a function on a daemon thread, in a copy of this context; return its future."""
+    ended: Future[T] = Future()
+    ended.set_running_or_notify_cancel()  # so that no caller can cancel the future
+
+    def work() -> None:
+        try:
+            ended.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised by result()
+            ended.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(work,), name=name, daemon=True).start()
+    return ended
+
+
+@contextmanager
+def cancelled_by(cancellation: Cancellation | None) -> Generator[Future[Any]]:
+    """Give a future that raises `RunCancelled` once the run is cancelled."""
+    cancelled: Future[Any] = Future()
+    cancelled.set_running_or_notify_cancel()  # as above
+    if cancellation is None:
+        yield cancelled
+        return
+    forget = cancellation.on_cancel(lambda: cancelled.set_exception(RunCancelled()))
+    try:
+        yield cancelled
+    finally:
+        forget()
+
+
+# --- Calls, and questions to functions of the application
+
+
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """Carry out calls with an executor.
-
-    Args:
-        perform: Does it on the calling thread.
-        aperform: Does it on the event loop.
-    """
+    """Dispatch calls with an executor."""
 
     perform: Callable[[], Any]
     aperform: Callable[[], Awaitable[Any]]
 
 
 class NotInTime(Exception):
-    """A function took longer than it may, and is left to itself."""
+    """A function exceeded its time. Its thread continues, and its result is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """Call a function of the application's or of a plugin's, sync or async, within a time.
+    """Call a function of the application or of a plugin, sync or async, with a time limit.
 
-    Args:
-        function: The function; an async one runs on the loop of the async driver, all others on
-            a thread that is left to itself when its time is over.
-        seconds: The time.
-        cancellation: Cancels the run, so that nobody waits any longer.
+    An async function runs on the loop of the async driver, any other on a thread. The thread of a
+    function that exceeds its time continues, and its result is dropped.
     """
 
     function: Callable[[], Any]
@@ -149,21 +146,21 @@ class Consult:
     cancellation: Cancellation | None = None
 
     def perform(self) -> Any:
-        """Call it, and wait for its time."""
+        """Call the function on a thread, and wait."""
         with cancelled_by(self.cancellation) as cancelled:
-            ended = self._begun()
+            ended = on_thread(self._answer, "toolstile-consult")
             if not wait([ended, cancelled], self.seconds, FIRST_COMPLETED).done:
                 raise NotInTime
             return (ended if ended.done() else cancelled).result()
 
     async def aperform(self) -> Any:
-        """Call it, and wait on the event loop for its time."""
+        """Call the function, and wait on the event loop."""
         import asyncio  # heavy, and only here
 
         if is_async_callable(self.function):
             work = asyncio.ensure_future(self.function())
         else:
-            work = asyncio.wrap_future(self._begun())
+            work = asyncio.wrap_future(on_thread(self._answer, "toolstile-consult"))
         with cancelled_by(self.cancellation) as stopped:
             cancelled = asyncio.wrap_future(stopped)
             both, first = {work, cancelled}, asyncio.FIRST_COMPLETED
@@ -174,9 +171,6 @@ class Consult:
             finally:
                 work.cancel()
                 cancelled.cancel()
-
-    def _begun(self) -> Future[Any]:
-        return on_thread(self._answer, "toolstile-consult")
 
     def _answer(self) -> Any:
         answer = self.function()
@@ -190,16 +184,16 @@ class Consult:
         return asyncio.run(awaited())
 
 
-log = logging.getLogger("toolstile.agent")
+# --- Requests to the model
 
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 8.0
-"""Seconds between two tries, unless the provider says when."""
+"""Seconds between two tries, unless the provider names a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """The bounds of asking once more.
+    """The limits of retries.
 
     Args:
         attempts: The most tries for one reply.
@@ -212,18 +206,18 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask the model; gives its `Turn`.
+    """Ask the model, with retries; the result is its `Turn`.
 
     Args:
         adapter: The adapter of the provider.
         request: The request.
-        retries: The bounds of asking once more.
+        retries: The limits of retries.
         listen: Receives text and calls as they arrive.
         deadline: The end of the run.
         cancellation: Cancels the run.
-        spans: Opens a span for each try, None where nothing is traced.
-        check: Called before each try; raises where a bound of the run ends it.
-        used: Receives the tokens of each try, of those that failed or came too late as well.
+        spans: Opens a span for each try, None without tracing.
+        check: Called before each try; raises if a limit of the run is exceeded.
+        used: Receives the tokens of each try, also of a try that failed or came too late.
     """
 
     adapter: ProviderAdapter
@@ -237,10 +231,11 @@ class Ask:
     used: Callable[[Usage], object] = lambda _: None
 
     def perform(self) -> Turn:
-        """Send the request; where it can be cancelled, on a thread that is left to itself then.
+        """Send the request. If the run can be cancelled, send it on a thread.
 
-        No client can close a request that a thread waits for. The thread ends with the next piece
-        of a stream, the reply or the timeout; its reply is dropped, and its tokens count.
+        No client can close a request that a thread waits for. After a cancellation the thread ends
+        with the next piece of a stream, the reply or the timeout; its reply is dropped, and its
+        tokens count.
         """
         stopped = threading.Event()
         if self.cancellation is None:
@@ -262,7 +257,7 @@ class Ask:
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self._atried())
 
         def cancel() -> None:
-            with suppress(RuntimeError):  # the loop may have gone
+            with suppress(RuntimeError):  # the loop may be closed
                 loop.call_soon_threadsafe(task.cancel)
 
         forget = stop.on_cancel(cancel)
@@ -281,7 +276,7 @@ class Ask:
         heard, tenacity = _Heard(self.listen, stopped), _tenacity()
 
         def attempt() -> Turn:
-            with self._attempt(heard.listener, stopped) as (request, listener, answered):
+            with self._attempt(heard) as (request, listener, answered):
                 return answered(self.adapter.send(request, listener))
 
         sleep = tenacity.sleep_using_event(stopped)
@@ -292,7 +287,7 @@ class Ask:
         heard, tenacity = _Heard(self.listen, threading.Event()), _tenacity()
 
         async def attempt() -> Turn:
-            with self._attempt(heard.listener) as (request, listener, answered):
+            with self._attempt(heard) as (request, listener, answered):
                 return answered(await self.adapter.asend(request, listener))
 
         turn: Turn = await tenacity.AsyncRetrying(**self._policy(tenacity, heard))(attempt)
@@ -300,10 +295,10 @@ class Ask:
 
     @contextmanager
     def _attempt(
-        self, listener: Listener | None, stopped: threading.Event | None = None
+        self, heard: _Heard
     ) -> Generator[tuple[ModelRequest, Listener | None, Callable[[Turn], Turn]]]:
-        """Give the request, with the time that the deadline leaves, its listener and reader."""
-        if stopped is not None and stopped.is_set():
+        """Give the request with the time that is left, its listener, and a reader of its turn."""
+        if heard.stopped.is_set():
             raise RunCancelled
         self.check()
         request, deadline = self.request, self.deadline
@@ -311,8 +306,8 @@ class Ask:
             left = deadline.remaining()
             given = left if request.timeout is None else min(left, request.timeout)
             request = replace(request, timeout=given)
-        untraced = nullcontext((listener, _unchanged))
-        spans = untraced if self.spans is None else self.spans.chat(request, listener)
+        untraced = nullcontext((heard.listener, lambda turn: turn))
+        spans = untraced if self.spans is None else self.spans.chat(request, heard.listener)
         with spans as (timed, note):
 
             def answered(turn: Turn) -> Turn:
@@ -335,7 +330,7 @@ class Ask:
         )
 
         def may_retry(error: BaseException) -> bool:
-            # What somebody has read cannot be taken back.
+            # Because a listener has shown it, text that was passed on cannot be taken back.
             return isinstance(error, ProviderError) and error.retry_safe and not heard.anything
 
         def pause(state: Any) -> float:
@@ -351,11 +346,11 @@ class Ask:
 
         def give_up(state: Any) -> None:
             last: ProviderError = state.outcome.exception()
-            told: dict[str, Any] = {
-                "retry_after": last.retry_after,
-                "attempts": state.attempt_number,
-            }
-            raise ThrottleError(str(last), last.type, **told) from last
+            tries = state.attempt_number
+            throttled = ThrottleError(
+                str(last), last.type, retry_after=last.retry_after, attempts=tries
+            )
+            raise throttled from last
 
         return {
             "retry": tenacity.retry_if_exception(may_retry),
@@ -366,31 +361,26 @@ class Ask:
 
 
 class _Heard:
-    """Passes deltas on until the run has ended, and knows whether there was any."""
+    """Passes deltas on until the run is stopped, and knows whether there was any."""
 
     def __init__(self, listen: Listener | None, stopped: threading.Event) -> None:
         self.anything = False
-        self._stopped = stopped
+        self.stopped = stopped
         self._listen = listen
         self.listener: Listener | None = None if listen is None else self._hear
 
     def _hear(self, delta: Delta) -> None:
-        # Thoughts may be told again.
+        # Thoughts do not prevent a retry: a listener may show them twice.
         self.anything |= not isinstance(delta, ThoughtDelta)
-        if self._stopped.is_set():
+        if self.stopped.is_set():
             raise RunCancelled  # which ends the stream
         if self._listen is not None:
             self._listen(delta)
 
 
-def _unchanged(turn: Turn) -> Turn:
-    return turn
-
-
 @cache
 def _note_missing_usage(provider: str, model: str) -> None:
-    """Log it once; nothing is guessed."""
-    log.warning("%s does not tell the tokens of %s: no budget counts them.", provider, model)
+    log.warning("%s does not report the tokens of %s: no budget counts them.", provider, model)
 
 
 def _tenacity() -> Any:
@@ -398,6 +388,6 @@ def _tenacity() -> Any:
         import tenacity  # of an extra
     except ImportError as error:
         raise ConfigurationError(
-            f"The agent asks a model again by the library tenacity. {extra_remedy('agent')}"
+            f"The agent retries requests with the library tenacity. {extra_remedy('agent')}"
         ) from error
     return tenacity

@@ -1,4 +1,4 @@
-"""The loop: ask the model, carry out its calls, tell it what came of them, until it has ended."""
+"""The loop: ask the model, carry out its calls, and return the results to it, until it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from toolstile_hookspecs import (
     ToolInvoked,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.agents.guidance import Feedback
 from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, StopReason, Turn
 from toolstile_plugins.agent.budget import BudgetExceeded
 from toolstile_plugins.agent.conversation import answer_of
@@ -34,12 +33,12 @@ _CUT_OFF = (
 )
 _GO_ON = "Your task is not complete yet: finish it, then answer again."
 _INTERRUPTED = (
-    "The run was interrupted before this call had ended, and what it changed here is rolled back. "
-    "Make it again only where it is still wanted."
+    "The run was interrupted before this call had ended, and its changes are rolled back. Make "
+    "the call again only if it is still wanted."
 )
 _GONE_ON = (
     "This run of {run} cannot be resumed: the session {session} does not have its calls, or has "
-    "gone on with another request. Resume it in the session in which it waits."
+    "continued with another request. Resume it in the session in which it waits."
 )
 _PAUSE = Consult(partial(time.sleep, 0.5), 5.0)
 """The pause before a look at the work of another process."""
@@ -52,19 +51,13 @@ _ENDS = {
 
 
 def converse(run: Run) -> Loop[RunResult[Any]]:
-    """Go on with the conversation of a session until the model has ended.
+    """Continue the conversation of a session until the model has ended; return the result.
 
-    Calls that have no result yet come first: those that wait for a person, with the answers, and
-    those of a run whose process has ended. What the ledger knows is not carried out again.
-
-    Args:
-        run: The run.
-
-    Returns:
-        The result, also of a run that waits.
+    Calls that have no result yet come first: calls that waited for a person and now have an
+    answer, and calls of a run whose process died. The ledger prevents a second execution.
 
     Raises:
-        RunFailed: When a limit, the provider or a call ends it.
+        RunFailed: When a limit, the provider or a call ends the run.
     """
     try:
         return (yield from _converse(run))
@@ -83,63 +76,54 @@ def _converse(run: Run) -> Loop[RunResult[Any]]:
         return ended
     while True:
         turn = yield from _reply(run)
-        if (told := _ENDS.get(turn.stop_reason)) is not None:
-            _leave_out(run, turn)
-            msg = f"{run.name} ended without an answer: {told}."
+        if (cause := _ENDS.get(turn.stop_reason)) is not None:
+            # Because a conversation has a result for each call, calls of a cut reply get one, too.
+            made = turn.tool_calls
+            cut = [CallAnswer(call.id, call.name, _CUT_OFF, is_error=True) for call in made]
+            run.conversation.answer(cut)
+            msg = f"{run.name} ended without an answer: {cause}."
             raise RunFailed(msg, turn.stop_reason, Phase.RESPONSE)
         if turn.tool_calls:
             yield from _carry(run, turn.tool_calls)
             if run.conversation.open_calls():
                 return run.pending()
         elif turn.stop_reason is StopReason.INCOMPLETE:
-            continue  # the provider paused, and goes on where it is asked again
+            continue  # the provider paused, and continues with the next request
         elif (finished := (yield from _accept(run, turn))) is not None:
             return finished
 
 
 def _start(run: Run) -> Loop[RunResult[Any] | None]:
-    """Finish the open calls and say what the user says; return the end of a run that has one."""
+    """Finish the open calls and add the user's message; return the result if the run ends here."""
     while True:
-        if (pending := (yield from _finish_calls(run))) is not None:
-            return pending
-        if (finished := (yield from _begin(run))) is not None:
-            return finished
-        if not run.conversation.open_calls():
-            return None
-        # Another process was first, and the model has replied to it.
-
-
-def _begin(run: Run) -> Loop[RunResult[Any] | None]:
-    """Say what the user says, once; return the end where the request was answered before."""
-    run.note = ""  # the questions, if there were any, have their answers
-    if run.say() or run.conversation.open_calls():
+        left, answers = run.conversation.open_calls(), run.answers
+        run.look(left)
+        if answers and not left and not run.conversation.is_at(answers):
+            raise StateError(_GONE_ON.format(run=run.name, session=run.tools.session.id))
+        ready = [call for call in left if call.id not in answers or answers[call.id] is not None]
+        if ready:
+            yield from _carry(run, ready)
+        if run.conversation.open_calls():
+            run.say()
+            return run.pending()
+        run.note = ""  # the questions, if there were any, have their answers
+        is_added, reply = run.say(), run.conversation.last_reply()
+        if run.conversation.open_calls():
+            continue  # another process was first, and the model has replied to it
+        if not is_added and reply is not None:  # the request was answered before
+            run.text = reply.text
+            return (yield from _accept(run, Turn(reply)))
         return None
-    if (reply := run.conversation.last_reply()) is not None:
-        run.text = reply.text
-        return (yield from _accept(run, Turn(reply)))
-    return None
-
-
-def _finish_calls(run: Run) -> Loop[RunResult[Any] | None]:
-    """Carry out the calls without a result; return the result of a run that goes on waiting."""
-    left, answers = run.conversation.open_calls(), run.answers
-    run.look(left)
-    if answers and not left and not run.conversation.is_at(answers):
-        raise StateError(_GONE_ON.format(run=run.name, session=run.tools.session.id))
-    ready = [call for call in left if call.id not in answers or answers[call.id] is not None]
-    if ready:
-        yield from _carry(run, ready)
-    if run.conversation.open_calls():
-        run.say()
-        return run.pending()
-    return None
 
 
 def _accept(run: Run, turn: Turn) -> Loop[RunResult[Any] | None]:
-    """Return the end of a run whose model has said all, None where it is told to go on."""
+    """Return the result if the model's answer is accepted, else None after a message to it."""
     run.check(Phase.RESPONSE)
     try:
-        output = _read(run, turn.text)
+        if not turn.text.strip():
+            msg = f"{run.name}: the model's answer is empty."
+            raise OutputError(msg, _EMPTY, turn.text)  # noqa: TRY301 - corrected as below
+        output = None if run.output is None else run.output.read(turn.text)
     except OutputError as error:
         run.corrections += 1
         if run.corrections > run.config.output_retries:
@@ -157,13 +141,6 @@ def _accept(run: Run, turn: Turn) -> Loop[RunResult[Any] | None]:
     return None
 
 
-def _read(run: Run, text: str) -> Any:
-    """Return the typed answer, None where any text will do; an empty one never does."""
-    if not text.strip():
-        raise OutputError(f"{run.name}: the model's answer is empty.", _EMPTY, text)
-    return None if run.output is None else run.output.read(text)
-
-
 def _reply(run: Run) -> Loop[Turn]:
     try:
         turn: Turn = yield run.ask()
@@ -174,7 +151,7 @@ def _reply(run: Run) -> Loop[Turn]:
     except Exception as error:
         # The deadline is the timeout of the request, and ends its retries.
         run.check(Phase.RESPONSE, error)
-        # A fault of the provider, or what an adapter does not classify.
+        # A fault of the provider, or an error that its adapter does not classify.
         raise RunFailed(
             f"{run.name} got no reply from {run.adapter.name}: {error}", phase=Phase.RESPONSE
         ) from error
@@ -183,15 +160,8 @@ def _reply(run: Run) -> Loop[Turn]:
     return turn
 
 
-def _leave_out(run: Run, turn: Turn) -> None:
-    """Answer the calls of a reply that was cut off: a conversation has a result for each."""
-    run.conversation.answer(
-        [CallAnswer(call.id, call.name, _CUT_OFF, is_error=True) for call in turn.tool_calls]
-    )
-
-
 def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[None]:
-    """Carry out calls as one batch; those that wait for a person stay open."""
+    """Carry out calls as one batch; calls that wait for a person stay open."""
     run.check(Phase.TOOL)
     run.beat()
     try:
@@ -199,29 +169,37 @@ def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[None]:
     except Exception:
         raise
     except BaseException:  # Ctrl-C, or the end of the task: the next run does not repeat them
-        run.conversation.answer([_interrupted(run, call) for call in calls])
+        newest = {event.call_id: event for event in run.tools.session[ToolInvoked].all()}
+        run.conversation.answer(
+            [
+                answer_of(call, Outcome(newest[call.id]))
+                if call.id in newest
+                else CallAnswer(call.id, call.name, _INTERRUPTED, is_error=True)
+                for call in calls
+            ]
+        )
         raise
     run.beat()
     run.count_expansions(outcomes)
-    told: list[CallAnswer] = []
+    answers: list[CallAnswer] = []
     for call, outcome in zip(calls, outcomes, strict=True):
         if isinstance(outcome, Outcome) and outcome.status is Status.PENDING:
             run.wait_for(outcome)
         elif isinstance(outcome, VisibilityExpansionRequired):
-            told.append(CallAnswer(call.id, call.name, opened(run.tools, outcome)))
+            answers.append(CallAnswer(call.id, call.name, opened(run.tools, outcome)))
         else:
-            told.append(answer_of(call, outcome))
+            answers.append(answer_of(call, outcome))
     try:
-        given = yield from run.guidance.feedback(outcomes)
-        told = [_with_feedback(answer, given) for answer in told]
-    finally:  # whatever interrupts it: what has run has its result
-        run.settle(told)
+        for said in (yield from run.guidance.feedback(outcomes)):
+            answers = [
+                replace(each, text=f"{each.text}\n\n{said.render()}")
+                if each.call_id == said.call_id
+                else each
+                for each in answers
+            ]
+    finally:  # an interruption does not lose the results of calls that have run
+        run.settle(answers)
     _raise_first(outcomes)
-
-
-def _with_feedback(answer: CallAnswer, given: Sequence[Feedback]) -> CallAnswer:
-    blocks = [each.render() for each in given if each.call_id == answer.call_id]
-    return replace(answer, text="\n\n".join([answer.text, *blocks]))
 
 
 def _outcomes(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome | BaseException]]:
@@ -246,14 +224,6 @@ def _outcomes(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome | BaseEx
             except (PromptEvaluationError, VisibilityExpansionRequired) as raised:
                 outcomes[call.id] = raised  # in its place, as in a batch
     return [outcomes[call.id] for call in given]
-
-
-def _interrupted(run: Run, call: CallMade) -> CallAnswer:
-    """Return what the model reads of a call in a batch that was interrupted."""
-    for event in reversed(run.tools.session[ToolInvoked].all()):
-        if event.call_id == call.id:
-            return answer_of(call, Outcome(event))
-    return CallAnswer(call.id, call.name, _INTERRUPTED, is_error=True)
 
 
 def _raise_first(outcomes: Sequence[Outcome | BaseException]) -> None:

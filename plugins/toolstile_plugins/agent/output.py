@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from toolstile_hookspecs import ToolValidationError
@@ -23,7 +25,7 @@ _OPENED: Final = re.compile(
 _PART: Final = re.compile(
     r"[<◁][^<>▷]{0,40}|\[\w{0,5}|(?:<\|\w+\|>\s*\w{0,20}\s*){1,3}(?:<[^<>]{0,20})?"
 )
-"""A text that may go on to be such a beginning."""
+"""A text that may become such a beginning."""
 
 _PART_OF_END: Final = re.compile(r"[<◁\[][^<>▷\[\]]{0,20}\Z")
 _CLOSED: Final = re.compile(
@@ -45,7 +47,7 @@ def without_thoughts(text: str) -> str:
 
 
 def typed_part(text: str) -> str:
-    """Return an answer in JSON without all thoughts before it; some lack their beginning."""
+    """Return an answer in JSON without the thoughts before it; some lack an opening tag."""
     text = _RETURNED.sub("", without_thoughts(text))
     while found := _CLOSED.match(text):
         text = text[found.end() :]
@@ -53,7 +55,10 @@ def typed_part(text: str) -> str:
 
 
 class InlineThoughts:
-    """Tells the thoughts before a text that streams from the text."""
+    """Separates the thoughts before a streamed text from the text.
+
+    Models without a reasoning parser write their thoughts so.
+    """
 
     def __init__(self) -> None:
         self._held = ""
@@ -61,7 +66,7 @@ class InlineThoughts:
         self._has_begun = self._is_text = False
 
     def split(self, text: str) -> Iterator[Delta]:
-        """Yield the next piece, but for what may be a part of a tag."""
+        """Yield the next piece, without an end that may be a part of a tag."""
         if self._is_text:
             yield text
             return
@@ -69,7 +74,7 @@ class InlineThoughts:
         yield from self._pieces(is_whole=False)
 
     def rest(self) -> Iterator[Delta]:
-        """Yield the end of a stream that has ended."""
+        """Yield the rest, at the end of the stream."""
         if not self._is_text:
             yield from self._pieces(is_whole=True)
 
@@ -96,14 +101,12 @@ class InlineThoughts:
                     yield rest
             else:
                 self._has_begun, self._held = True, begun[opened.end() :]
-                self._end = None if opened["final"] else _end_of(opened)
-
-
-def _end_of(opened: re.Match[str]) -> re.Pattern[str]:
-    """Return the end of thoughts that have begun so."""
-    other = r"\[/think\]" if opened[0].startswith("[") else r"<\|end\|>|(?=<\|(?:start|channel)\|>)"
-    tag = opened["tag"]
-    return re.compile(rf"[<◁]/{re.escape(tag)}\s*[>▷]" if tag else other, re.IGNORECASE)
+                end = r"<\|end\|>|(?=<\|(?:start|channel)\|>)"
+                if tag := opened["tag"]:
+                    end = rf"[<◁]/{re.escape(tag)}\s*[>▷]"
+                elif opened[0].startswith("["):
+                    end = r"\[/think\]"
+                self._end = None if opened["final"] else re.compile(end, re.IGNORECASE)
 
 
 _FENCE: Final = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
@@ -115,8 +118,8 @@ class OutputError(RunFailed):
 
     Args:
         message: The text for a person.
-        for_model: The text for the model: all faults, and what to do.
-        raw: The answer as it came.
+        for_model: The text for the model: all faults, and the next step.
+        raw: The answer as received.
     """
 
     def __init__(self, message: str, for_model: str, raw: str) -> None:
@@ -126,20 +129,29 @@ class OutputError(RunFailed):
 
 
 class OutputType:
-    """The type of a prompt's answer.
+    """The type of a prompt's answer: any type that a tool's result may have.
 
     Args:
-        type_: A dataclass, model, TypedDict or list of these; any type that a tool's result may be.
+        type_: The type.
         prompt: The prompt, for messages.
     """
 
     def __init__(self, type_: Any, prompt: str) -> None:
         self._prompt = prompt
         self._codec = Codec(type_, owner=f"The output of {prompt}")
-        schema = self._codec.schema()
-        # Providers take objects alone.
-        self._is_wrapped = schema.get("type") != "object"
-        self.schema: dict[str, Any] = _wrapped(schema) if self._is_wrapped else schema
+        self.schema: dict[str, Any] = {**self._codec.schema()}
+        self._is_wrapped = self.schema.get("type") != "object"
+        if self._is_wrapped:
+            # Because providers accept objects only, another type becomes the one property of one.
+            definitions = self.schema.pop("$defs", None)
+            self.schema = {
+                "type": "object",
+                "properties": {_WRAPPED: self.schema},
+                "required": [_WRAPPED],
+                "additionalProperties": False,
+            }
+            if definitions is not None:  # which stay at the root
+                self.schema["$defs"] = definitions
 
     def read(self, text: str) -> Any:
         """Return the typed answer.
@@ -151,34 +163,15 @@ class OutputType:
         fenced = _FENCE.match(given)
         given = fenced.group(1) if fenced else given
         try:
-            return self._codec.decode(_unwrapped(given) if self._is_wrapped else given)
+            if self._is_wrapped:
+                with suppress(ValueError):  # the codec describes the fault of another text
+                    value = json.loads(given)
+                    if isinstance(value, dict) and _WRAPPED in value:
+                        given = json.dumps(value[_WRAPPED])
+            return self._codec.decode(given)
         except (ToolValidationError, ValueError) as error:
-            told = str(error)
             raise OutputError(
-                f"The answer to {self._prompt} does not fit its output: {told}",
-                f"Your answer does not fit: {told} Answer again, with the JSON alone.",
+                f"The answer to {self._prompt} does not fit its output: {error}",
+                f"Your answer does not fit: {error} Answer again, with the JSON alone.",
                 text,
             ) from error
-
-
-def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return an object whose one property has the schema; its definitions stay at the root."""
-    inner = {key: value for key, value in schema.items() if key != "$defs"}
-    outer: dict[str, Any] = {
-        "type": "object",
-        "properties": {_WRAPPED: inner},
-        "required": [_WRAPPED],
-        "additionalProperties": False,
-    }
-    return {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
-
-
-def _unwrapped(text: str) -> str:
-    """Return the JSON of the one property; other text as it is, so that its reader tells."""
-    import json  # the standard library's: numbers and texts stay as they are
-
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return json.dumps(value[_WRAPPED]) if isinstance(value, dict) and _WRAPPED in value else text

@@ -35,11 +35,11 @@ class Phase(StrEnum):
     """The phase of a run in which it failed."""
 
     REQUEST = "request"
-    """Before the model was asked: the prompt, the deadline, the number of turns."""
+    """Before the request to the model: the prompt, the deadline, the number of turns."""
     RESPONSE = "response"
-    """While the model was asked, or with what it answered."""
+    """During the request, or in the reply."""
     TOOL = "tool"
-    """While calls were carried out."""
+    """During calls."""
     BUDGET = "budget"
     """The budget is used up."""
 
@@ -51,7 +51,7 @@ class WaitingCall:
     Args:
         call: The call.
         ticket: The approver's name for the question, else the id of the call.
-        digest: SHA-256 of the token, "" where it is not known.
+        digest: SHA-256 of the token, "" if the token is unknown.
     """
 
     call: CallMade
@@ -81,16 +81,16 @@ def pending_outcome(call: CallMade, ticket: str, token: str | None, session_id: 
 
 
 def was_carried_out(outcome: Outcome) -> bool:
-    """Tell whether a resumed call ended in a process that died, and the ledger has its result."""
+    """Return whether a resumed call ended in a process that died, and the ledger has its result."""
     is_refused = outcome.event.attributes.get(APPROVAL) == "refused"
     return is_refused and outcome.tool is not None and outcome.tool.idempotency is not None
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The state of a run that waits: JSON, to be resumed in any process.
+    """The state of a run that waits, as JSON; any process can resume the run.
 
-    It holds tickets and never tokens: a token goes to those who may decide, with the question.
+    The state holds tickets and no tokens: a token is only for the people who may decide.
 
     Args:
         run_id: The id of the run.
@@ -100,7 +100,7 @@ class RunState:
         waiting: The calls that wait.
         turns: The number of replies so far.
         usage: The tokens so far.
-        session: The session as JSON, None where a store keeps it.
+        session: The session as JSON, None for a stored session.
     """
 
     run_id: str
@@ -113,7 +113,7 @@ class RunState:
     session: str | None = field(default=None, repr=False)
 
     def to_json(self) -> str:
-        """Return it as JSON."""
+        """Return the state as JSON."""
         return _STATES.dump_json(self).decode()
 
     @classmethod
@@ -127,7 +127,7 @@ class RunState:
             return _STATES.validate_json(text)
         except ValidationError as error:
             msg = f"This is not the state of a run: {first_fault(error)}."
-            raise StateError(f"{msg} Pass what `to_json` returned.") from None
+            raise StateError(f"{msg} Pass the text that `to_json` returned.") from None
 
 
 _STATES: TypeAdapter[RunState] = TypeAdapter(RunState)
@@ -143,7 +143,7 @@ class TicketAnswer:
         changes: The change set that was shown, kept without another run of the handler.
 
     Raises:
-        TypeError: When token or answer is something else.
+        TypeError: When token or answer has another type.
     """
 
     token: str = field(repr=False)
@@ -151,11 +151,12 @@ class TicketAnswer:
     changes: ChangeSet | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Check it before any call is carried out."""
         given = cast("tuple[object, object]", (self.token, self.answer))
         if not (isinstance(given[0], str) and isinstance(given[1], GivenAnswer)):
-            msg = "TicketAnswer: give the approval_token of the outcome, and True, False or an "
-            raise TypeError(f"{msg}ApprovalAnswer.")
+            raise TypeError(
+                "TicketAnswer: give the approval_token of the outcome, and True, False or an "
+                "ApprovalAnswer."
+            )
 
 
 Answers = Mapping[str, TicketAnswer]
@@ -163,11 +164,11 @@ Answers = Mapping[str, TicketAnswer]
 
 
 def answers_by_call(state: RunState, answers: Answers) -> dict[str, TicketAnswer | None]:
-    """Return the answer to each call that waits, by its id; None for one that goes on waiting.
+    """Return the answer to each waiting call, by its id; None for a call that keeps waiting.
 
     Raises:
-        TypeError: For an answer without its token.
-        StateError: For a token that is not the call's, so that it does not end the call.
+        TypeError: For an answer without a token.
+        StateError: For the token of another call.
     """
     found: dict[str, TicketAnswer | None] = {waiting.call.id: None for waiting in state.waiting}
     for ticket, answer in answers.items():
@@ -176,8 +177,10 @@ def answers_by_call(state: RunState, answers: Answers) -> dict[str, TicketAnswer
         asked = [waiting for waiting in state.waiting if waiting.ticket == ticket]
         fitting = [waiting for waiting in asked if waiting.digest in {"", _digest(answer.token)}]
         if asked and not fitting:
-            msg = f"The token for {ticket!r} is not that of the call, which goes on waiting. "
-            raise StateError(f"{msg}Give the approval_token of its outcome, then retry.")
+            raise StateError(
+                f"The token for {ticket!r} does not belong to its call, which keeps waiting. Give "
+                "the approval_token of its outcome, then retry."
+            )
         found.update({waiting.call.id: answer for waiting in fitting})
     return found
 
@@ -193,15 +196,15 @@ class RunResult(Generic[O]):
     Args:
         stop_reason: Why it ended.
         text: The text of the last reply.
-        output: The typed answer, None where the prompt asks for none.
+        output: The typed answer, None if the prompt has no output type.
         error: Why it failed, for a person, secrets masked.
         session_id: The id of the session.
         run_context: The ids for correlation.
-        usage: The tokens of all replies, and of failed requests as far as the provider tells.
+        usage: The tokens of all replies, and of failed requests if the provider reports them.
         turns: The number of replies.
         messages: The conversation of the session.
         waiting: The outcomes of all calls that wait for a person, with the tokens known here.
-        state: The state to resume it by, where it waits.
+        state: The state that resumes a waiting run.
         note: A remark for the caller, such as that the request is answered after a question.
     """
 
@@ -220,17 +223,17 @@ class RunResult(Generic[O]):
 
     @property
     def tool_calls(self) -> tuple[CallMade, ...]:
-        """The calls that were not carried out: they wait for a person."""
+        """The calls that wait for a person."""
         return () if self.state is None else tuple(each.call for each in self.state.waiting)
 
     @property
     def success(self) -> bool:
-        """True when the model has come to its end, and its answer holds."""
+        """True if the model has ended, and its answer was accepted."""
         return self.stop_reason is StopReason.END
 
 
 class RunFailed(PromptEvaluationError):
-    """A run came to no answer; the provider's own exception, where there is one, is the cause.
+    """A run ended without an answer; an exception of the provider's library is the cause.
 
     Args:
         message: The text for a person.
@@ -254,7 +257,7 @@ class RunFailed(PromptEvaluationError):
 
 
 class RunCancelled(RunFailed):
-    """A run was cancelled while the model, or who guides it, was asked."""
+    """A run was cancelled during a request to the model, or a question to its guidance."""
 
     def __init__(self) -> None:
         super().__init__("The run was cancelled.", StopReason.CANCELLED, Phase.RESPONSE)
@@ -262,7 +265,7 @@ class RunCancelled(RunFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent:
-    """An event of a run.
+    """An event of a run, published on the session's dispatcher and on the application's bus.
 
     Args:
         run_id: The id of the run, new for each attempt.
@@ -300,7 +303,7 @@ class ModelReplied(RunEvent):
     Args:
         turn: The number of the reply in the run, from 1.
         stop_reason: Why the reply ended.
-        usage: The tokens, None where the provider does not tell them.
+        usage: The tokens, None if the provider does not report them.
         duration: Seconds from the first try to the end of the reply.
         model: The model that answered.
     """
@@ -332,13 +335,13 @@ class PromptExecuted(RunEvent):
 @stored_as("agent.CompletionChecked")
 @dataclass(frozen=True, slots=True)
 class CompletionChecked:
-    """A checker was asked whether a task is complete, or was not; kept in the session's log.
+    """A check of a task's completion, or the reason that it was skipped; kept in the session's log.
 
     Args:
         run_id: The id of the run.
         checker: The name of the checker.
         verdict: `complete`, `incomplete` or `skipped`.
-        feedback: The words for the model, or why it was skipped.
+        feedback: The text for the model, or the reason of the skip.
         duration: Seconds.
     """
 
@@ -358,7 +361,7 @@ class GuidanceProgress:
         prompt: The namespace and key of the prompt.
         calls: The calls of the prompt so far.
         succeeded: The tools that have succeeded.
-        files: The files of triggers that have been there.
+        files: The files of triggers that have existed.
     """
 
     prompt: str

@@ -1,4 +1,4 @@
-"""One run: its configuration and arguments, its progress and its bounds."""
+"""One run: its configuration and arguments, its progress and its limits."""
 
 from __future__ import annotations
 
@@ -92,25 +92,25 @@ Resources = Mapping[type[Any], Any] | Iterable[Binding[Any]]
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """The bounds and the manner of an agent's runs; each request may give its own of some.
+    """The limits and the configuration of an agent's runs; a request may override some of them.
 
     Args:
         max_turns: The most replies of the model.
         max_expansions: The most batches in a row that only open sections.
         output_retries: How often the model may correct an answer that does not fit.
-        max_refusals: How often in a row its stop is refused, without a call that succeeds between.
-        retries: The bounds of asking a provider once more.
+        max_refusals: How often in a row its stop is refused, without a successful call between.
+        retries: The limits of retries of a request to the provider.
         settings: The settings of the model, such as `temperature`; only these are sent.
         timeout: Seconds for one reply, None for the client's own.
-        compaction: Makes the conversation shorter where it gets long, None for never.
+        compaction: Makes a long conversation shorter, None for never.
         deadline: Seconds for each run.
-        budget: What each run may use.
+        budget: The budget of each run.
         prices: By model, for budgets that limit the cost; else those of `[plugins.agent.prices]`.
         resources: Resources for the tools; those of a request win, type by type.
         approver: Answers for a person, else the host's.
         feedback_providers: The `FeedbackProviderConfig`s beside those of the prompt.
         task_completion: The `TaskCompletionChecker` beside that of the prompt.
-        slices: The types in a session that is read from the state of a run, as no section has them.
+        slices: Further types in a session that is read from the state of a run.
 
     Raises:
         DefinitionError: When `deadline` is not a number.
@@ -134,30 +134,29 @@ class AgentConfig:
     slices: Sequence[type[Any]] = ()
 
     def __post_init__(self) -> None:
-        """Check that the end of a run is not that of all runs."""
-        if isinstance(self.deadline, Deadline):
-            msg = (
-                "AgentConfig: deadline is a number of seconds, of which each run has all; give the "
+        if isinstance(self.deadline, Deadline):  # which would be one end for all runs
+            raise DefinitionError(
+                "AgentConfig: deadline is a number of seconds for each run; give a Deadline to one "
+                "request, as execute(deadline=...)."
             )
-            raise DefinitionError(f"{msg}Deadline to one request, as execute(deadline=...).")
 
 
 class RequestArguments(TypedDict, total=False):
     """The arguments beside a request.
 
     Args:
-        session: The session to go on with.
-        session_id: Its id, where a store keeps it.
+        session: The session to continue.
+        session_id: The id of a stored session.
         executor: The open executor to run in, which stays open. Session, resources, approver and
             principal are those of the executor.
         deadline: The end of the run.
-        budget: What the run may use.
+        budget: The budget of the run.
         tracker: The tracker of a run around this one, which shares its budget.
         resources: Resources for the tools.
         approver: Answers for a person.
-        principal: The user for whom the run goes.
+        principal: The user on whose behalf the agent acts.
         run_context: Ids for correlation; the `run_id` is new for each run.
-        heartbeat: Told of life before and after each reply and each batch.
+        heartbeat: Beats before and after each reply and each batch.
         cancellation: Cancels the run from any thread.
         listen: Receives the text as it arrives.
     """
@@ -181,7 +180,7 @@ Given = TypeVar("Given", bound=RequestArguments)
 
 
 def known(given: Given, type_: type[RequestArguments] = RequestArguments) -> Given:
-    """Return the arguments of a request; a misspelt `principal` is not left out in silence."""
+    """Return the arguments of a request; raise for an unknown one, such as a misspelt name."""
     if unknown := sorted(given.keys() - (names := type_.__annotations__).keys()):
         raise TypeError(f"A request takes no {', '.join(unknown)}; it takes {', '.join(names)}.")
     if not isinstance(given.get("deadline"), Deadline | None):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -201,30 +200,24 @@ _OVERTAKEN: Final = (
 )
 _LATER: Final = "The new request is kept, and answered after the question that waits."
 _USED: Final = (
-    "This request was not added: another one of the conversation has the request_id {id!r} and a "
-    "different text. Send the new text with an id of its own."
+    "This request was not added: another request of the conversation has the request_id {id!r} and "
+    "a different text. Send the new text with a new request_id."
 )
 
 
 class Overtaken(StateError):
-    """Another process has gone on with the conversation; nothing of this reply is kept."""
+    """Another process has added to the conversation; this reply is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The parts that all runs of an agent share.
-
-    Args:
-        adapter: The adapter of the provider.
-        host: The open host, None where each request has an executor.
-        config: The bounds of each run.
-        bus: One more place where events are published.
-    """
+    """The parts that all runs of an agent share; without a host each request has an executor."""
 
     adapter: ProviderAdapter
     host: HostHandle | None
     config: AgentConfig
     bus: Dispatcher | None = None
+    """A second place where events are published."""
 
 
 class Run:
@@ -233,9 +226,9 @@ class Run:
     Args:
         around: The parts that all runs share.
         prompt: The prompt.
-        given: What was said beside the request.
-        said: What the user says, None for a run that is resumed.
-        resumed: The state of the run that is resumed, and the answers; other calls go on waiting.
+        given: The arguments beside the request.
+        said: The user's message, None for a resumed run.
+        resumed: The state of the resumed run, and answers; calls without an answer keep waiting.
     """
 
     tools: ExecutorHandle
@@ -259,7 +252,7 @@ class Run:
         self.said = said
         self._request = said if said and said != UNSAID else ""
         self.answers = {} if resumed is None else answers_by_call(*resumed)
-        """From the id of each call that waits to its answer, None where there is none yet."""
+        """From the id of each waiting call to its answer, None if it has no answer yet."""
         self.name = f"{prompt.ns}:{prompt.key}"
         self.adapter = around.adapter
         self.config = around.config
@@ -273,9 +266,17 @@ class Run:
         self.corrections = 0
         self.failed: RunResult[Any] | None = None
         """The result so far of a run that has failed."""
-        self._deadline = self._end()
-        self._tracker = self._budget()
-        self._price = self._price_of_model()
+        budget = given.get("budget") or self.config.budget
+        # The run ends with the budget, or with the request, else as the configuration says.
+        own = None if given.get("deadline") else self.config.deadline
+        limits = [own, None if budget is None else budget.deadline]
+        ends = [Deadline.after(each, clock=self.clock) for each in limits if each is not None]
+        ends += [each for each in [given.get("deadline")] if each is not None]
+        self._deadline = min(ends, key=Deadline.remaining, default=None)
+        own_tracker = None if budget is None else TokenBudgetTracker(budget)
+        self._tracker = given.get("tracker") or own_tracker
+        needed = self._tracker is not None and self._tracker.budget.max_cost is not None
+        self._price = price_of(self.adapter.model, self.config.prices, around.host, needed=needed)
         self.usage = NO_USAGE if state is None else self._priced(state.usage)
         self._spans = _spans_of(around)
         self._expansions = self._vain = 0
@@ -283,21 +284,28 @@ class Run:
         self._seen = 0
         self.note = ""
         self.waits: dict[str, tuple[WaitingCall, Outcome]] = {}
-        """The calls about which a person was asked, by their ids."""
+        """The calls that wait for a person, by their ids."""
 
     # --- Its executor ---------------------------------------------------------------------------
 
     def executor(self) -> AbstractContextManager[ExecutorHandle]:
         """Return the executor, to be entered; its resources are open until it is left."""
-        given, config = self._given, self.config
+        given, config, host, state = self._given, self.config, self._around.host, self._state
         if (executor := given.get("executor")) is not None:
             return nullcontext(executor)
-        if self._around.host is None:
+        if host is None:
             msg = "Nothing carries calls out: give executor= or an open host=, or use `with loop:`."
             raise ConfigurationError(msg)
+        session = given.get("session")
+        if session is None and state is not None and state.session is not None:
+            session = host.session(state.session, kinds=(*CONVERSATION, *config.slices))
+        sources = [config.resources, given.get("resources") or ()]
+        if self._tracker is not None:
+            sources.append({BudgetTracker: self._tracker})
+        bound = {each.kind: each for source in sources for each in as_bindings(source)}
         arguments: ExecutorArguments = {
             "prompt": self._prompt,
-            "session": self._session(self._around.host),
+            "session": session,
             "session_id": self._session_id(),
             "approver": given.get("approver") or config.approver,
             "deadline": self._deadline,
@@ -305,13 +313,13 @@ class Run:
             "adapter": self.adapter,
             "heartbeat": given.get("heartbeat"),
             "run_context": self.context,
-            "resources": self._resources(),
+            "resources": list(bound.values()),
             "request": self._request,
         }
-        return self._around.host.executor(**arguments)
+        return host.executor(**arguments)
 
     def begin(self, tools: ExecutorHandle) -> None:
-        """Find the conversation of an executor's session, and let it keep what the model used."""
+        """Find the conversation of an executor's session, and count the tokens so far."""
         session, tracker = tools.session, self._tracker
         self.tools = tools
         self.conversation = Conversation(session)
@@ -339,7 +347,7 @@ class Run:
 
     @contextmanager
     def lending(self) -> Generator[None]:
-        """Give the calls in an executor that was given what others get from their own."""
+        """Lend the calls in a given executor the budget, adapter, ids and heartbeat of this run."""
         lend: Any = getattr(self._given.get("executor"), "lend", None)
         if lend is None:
             yield
@@ -352,7 +360,7 @@ class Run:
             yield
 
     def say(self) -> bool:
-        """Add the user's request, unless it is there already; tell whether it was added."""
+        """Add the user's request unless the conversation has it; return whether it was added."""
         if self.said is None:
             return False
         request = Message.user(self.said, self.context.request_id)
@@ -362,7 +370,7 @@ class Run:
         return is_added
 
     def look(self, calls: Sequence[CallMade]) -> None:
-        """Find out which open calls wait for a person, and the answers that came meanwhile."""
+        """Find the open calls that wait for a person, and the answers that came meanwhile."""
         if calls and self.said is not None:
             given = self._given.get("run_context") or RunContext()
             id_, is_new = self.conversation.request(given.request_id, self.said)
@@ -370,29 +378,29 @@ class Run:
             self.note = _LATER if is_new else ""
         left = [call for call in calls if self.answers.get(call.id) is None]
         if left and self.tools.resources.get(ApprovalStore, None) is not None:  # type: ignore[type-abstract]
-            self._look_in_inbox(left)
+            from toolstile_plugins.inbox.inbox import Inbox  # few hosts have one
+            from toolstile_plugins.inbox.resumption import answers_among, asked_about
+
+            inbox, principal = (
+                self.tools.resources.get(Inbox),
+                getattr(self.tools, "principal", None),
+            )
+            asked = asked_about(self.tools, left)
+            # Because an answer is for the principal of its call, calls of others keep waiting.
+            own = [each for each in asked.values() if each.principal == principal]
+            answers = answers_among(inbox, own)
+            for call in left:
+                if (found := asked.get(call.id)) is not None:
+                    token = inbox.seal.call_of(found).token if found in own else None
+                    ids = found.ticket, token, self.tools.session.id
+                    self.wait_for(pending_outcome(call, *ids))
+                    self.answers[call.id] = answers.get(found.ticket)
         history = self.tools.session[ToolInvoked].all() if left else ()
         newest = {event.call_id: event for event in history}
         for call in left:
             event = newest.get(call.id)
             if event and event.status is Status.PENDING and self.answers.get(call.id) is None:
                 self.wait_for(Outcome(event))
-
-    def _look_in_inbox(self, calls: Sequence[CallMade]) -> None:
-        from toolstile_plugins.inbox.inbox import Inbox  # few hosts have one
-        from toolstile_plugins.inbox.resumption import answers_among, asked_about
-
-        inbox, principal = self.tools.resources.get(Inbox), getattr(self.tools, "principal", None)
-        asked = asked_about(self.tools, calls)
-        # Those of others wait: an answer is for the principal of the call alone.
-        own = [each for each in asked.values() if each.principal == principal]
-        answers = answers_among(inbox, own)
-        for call in calls:
-            if (found := asked.get(call.id)) is not None:
-                token = inbox.seal.call_of(found).token if found in own else None
-                ids = found.ticket, token, self.tools.session.id
-                self.wait_for(pending_outcome(call, *ids))
-                self.answers[call.id] = answers.get(found.ticket)
 
     def wait_for(self, outcome: Outcome) -> None:
         """Note that a call waits for a person."""
@@ -408,30 +416,16 @@ class Run:
         for call, _ in waited if store else ():
             store.end(call.ticket, QuestionState.RESUMED)
 
-    def _session(self, host: HostHandle) -> SessionProtocol | None:
-        session = self._given.get("session")
-        if session is None and self._state is not None and self._state.session is not None:
-            kinds = (*CONVERSATION, *self.config.slices)
-            return host.session(self._state.session, kinds=kinds)
-        return session
-
     def _session_id(self) -> str | None:
         given = self._given.get("session_id")
         if given is None and self._state is not None and self._state.session is None:
             return self._state.session_id
         return given
 
-    def _resources(self) -> list[Binding[Any]]:
-        sources = [self.config.resources, self._given.get("resources") or ()]
-        if self._tracker is not None:
-            sources.append({BudgetTracker: self._tracker})
-        bound = {each.kind: each for source in sources for each in as_bindings(source)}
-        return list(bound.values())
-
-    # --- Its bounds -----------------------------------------------------------------------------
+    # --- Its limits -----------------------------------------------------------------------------
 
     def check(self, phase: Phase = Phase.REQUEST, cause: Exception | None = None) -> None:
-        """Raise `RunFailed` where the deadline, the budget or a cancellation ends the run."""
+        """Raise `RunFailed` if the deadline, the budget or a cancellation ends the run."""
         if self._deadline is not None and self._deadline.elapsed():
             msg = f"The deadline of {self.name} has passed after {self.turns} replies."
             raise RunFailed(msg, StopReason.DEADLINE, phase) from cause
@@ -459,41 +453,21 @@ class Run:
             if keys is not None and (isinstance(each, Outcome) or opened.issuperset(keys))
         ]
         self._vain += bool(vain)
-        for count, last, told in (
+        for count, last, fault in (
             (self._vain, vain, "asks again and again for sections that it cannot open"),
             (self._expansions, asked, "only opens sections"),
         ):
             if last and count > self.config.max_expansions:
                 keys = ", ".join(key for each in last for key in each)
-                msg = f"{self.name}: the model {told}, at last {keys}."
+                msg = f"{self.name}: the model {fault}, at last {keys}."
                 raise RunFailed(msg, StopReason.ERROR, Phase.TOOL)
 
     def beat(self) -> None:
-        """Tell that the run is alive."""
+        """Show that the run is alive."""
         if (heartbeat := self._given.get("heartbeat")) is not None:
             heartbeat.beat()
 
-    def _end(self) -> Deadline | None:
-        """Return the earlier end: the budget's, or that of the request, else the configuration."""
-        given, budget = self._given.get("deadline"), self._given.get("budget") or self.config.budget
-        own = None if given else self.config.deadline
-        limits = [own, None if budget is None else budget.deadline]
-        ends = [Deadline.after(each, clock=self.clock) for each in limits if each is not None]
-        ends += [] if given is None else [given]
-        return min(ends, key=Deadline.remaining, default=None)
-
-    def _budget(self) -> TokenBudgetTracker | None:
-        if (shared := self._given.get("tracker")) is not None:
-            return shared
-        budget = self._given.get("budget") or self.config.budget
-        return None if budget is None else TokenBudgetTracker(budget)
-
-    def _price_of_model(self) -> Price | None:
-        needed = self._tracker is not None and self._tracker.budget.max_cost is not None
-        return price_of(self.adapter.model, self.config.prices, self._around.host, needed=needed)
-
     def _priced(self, usage: Usage) -> Usage:
-        """Return tokens with their cost; of those that have one, it stays."""
         if self._price is None or usage.cost is not None:
             return usage
         return replace(usage, cost=self._price.of(usage))
@@ -501,7 +475,7 @@ class Run:
     # --- Its requests and replies ---------------------------------------------------------------
 
     def ask(self) -> Ask:
-        """Return the next request: the prompt is rendered anew, since sections open and close."""
+        """Return the next request; its prompt is rendered each time, since sections open."""
         if self.turns >= self.config.max_turns:
             msg = f"{self.name} came to no end in {self.turns} replies."
             raise RunFailed(msg, StopReason.TURNS)
@@ -511,7 +485,14 @@ class Run:
             rendered = self.tools.prompt.render(self.tools.session, self.tools.resources)
         except Exception as error:
             raise RunFailed(f"{self.name} cannot be rendered: {error}") from error
-        messages, tools = self._messages(), tuple(tool.name for tool in rendered.tools)
+        messages: Sequence[Message] = paired(self.conversation.all())
+        if self.config.compaction is not None:
+            shorter = self.config.compaction.compact(messages)
+            if shorter is not messages:
+                self.conversation.replace(shorter)
+                messages = shorter
+        self._seen = len(self.conversation.all())
+        tools = tuple(tool.name for tool in rendered.tools)
         digest = sha256(rendered.text.encode()).hexdigest()
         self._publish(PromptRendered(**self._ids, prompt=self.name, digest=digest, tools=tools))
         self._asked_at = self.clock.monotonic()
@@ -519,19 +500,20 @@ class Run:
         more = output, self.config.settings, self.config.timeout
         request = ModelRequest(rendered.text, messages, rendered.tools, *more)
         bounds = self._given.get("listen"), self._deadline, self.cancellation, self._spans
-        check = partial(self.check, Phase.RESPONSE)
-        return Ask(self.adapter, request, self.config.retries, *bounds, check, self._use)
 
-    def _use(self, usage: Usage) -> None:
-        self.usage += self._priced(usage)
-        if self._tracker is not None:
-            self._tracker.record(self.context.run_id, self.usage)
+        def use(usage: Usage) -> None:
+            self.usage += self._priced(usage)
+            if self._tracker is not None:
+                self._tracker.record(self.context.run_id, self.usage)
+
+        check = partial(self.check, Phase.RESPONSE)
+        return Ask(self.adapter, request, self.config.retries, *bounds, check, use)
 
     def replied(self, turn: Turn) -> Turn:
-        """Keep a reply, its calls with ids of the host's, and return it.
+        """Keep a reply, give its calls ids of the host, and return it.
 
         Raises:
-            Overtaken: When another process has gone on with the conversation meanwhile.
+            Overtaken: When another process has added to the conversation meanwhile.
         """
         calls = [replace(call, id=new_id(), provider_id=call.id) for call in turn.tool_calls]
         turn = replace(turn, message=replace(turn.message, calls=tuple(calls)))
@@ -552,22 +534,12 @@ class Run:
         self.beat()
         return turn
 
-    def _messages(self) -> Sequence[Message]:
-        messages: Sequence[Message] = paired(self.conversation.all())
-        if self.config.compaction is not None:
-            shorter = self.config.compaction.compact(messages)
-            if shorter is not messages:
-                self.conversation.replace(shorter)
-                messages = shorter
-        self._seen = len(self.conversation.all())
-        return messages
-
     # --- Its end --------------------------------------------------------------------------------
 
     def result(
         self, stop_reason: StopReason, output: Any = None, error: str | None = None
     ) -> RunResult[Any]:
-        """Return the result as it is now."""
+        """Return the result so far."""
         # Without its type: Python 3.11 cannot note it in a frozen dataclass with slots.
         so_far = self.tools.session.id, self.context, self.usage, self.turns
         said = tuple(self.conversation.all())
@@ -576,12 +548,12 @@ class Run:
         return result
 
     def pending(self) -> RunResult[Any]:
-        """Return the result of a run that waits for people, with the state to resume it by."""
+        """Return the result of a run that waits for people, with the state that resumes it."""
         open_calls, session = self.conversation.open_calls(), self.tools.session
         waits = [self.waits[call.id] for call in open_calls if call.id in self.waits]
         waiting = tuple(call for call, _ in waits)
         is_stored = self._session_id() is not None and SessionStore in self.tools.resources
-        # What is stored is found again by its id alone.
+        # A stored session is found by its id.
         kept = None if is_stored else session.snapshot().to_json()
         ids = self.context.run_id, self.context.request_id or "", self.name, session.id
         state = RunState(*ids, waiting, self.turns, self.usage, kept)
@@ -589,7 +561,7 @@ class Run:
         return replace(result, waiting=tuple(known for _, known in waits), state=state)
 
     def fail(self, error: Exception) -> StopReason:
-        """Keep the result of a run that has failed, without credentials; return why it ended."""
+        """Keep the result of a failed run, without credentials; return the reason of its end."""
         reason = error.stop_reason if isinstance(error, RunFailed) else StopReason.ERROR
         principal = self._given.get("principal")
         secrets = [*secrets_in(None if principal is None else principal.auth)]
@@ -603,7 +575,7 @@ class Run:
 
     @contextmanager
     def under_way(self) -> Generator[list[StopReason]]:
-        """Trace the run, and publish at its end why it has ended: the last reason it is given."""
+        """Trace the run, and publish its end with the last reason in the list."""
         reasons, session_id = [StopReason.CANCELLED], self.tools.session.id
         spans = self._spans
         span = _UNTRACED if spans is None else spans.invoke_agent(self.name, session_id)
@@ -657,7 +629,6 @@ def _asked_for(outcome: Outcome | BaseException) -> Sequence[str] | None:
 
 
 def _ids(given: RunContext | None, state: RunState | None) -> RunContext:
-    """Return the ids of a run: new ones, or those of the run that is resumed."""
     if state is not None:
         return replace(given or RunContext(), run_id=state.run_id, request_id=state.request_id)
     context = replace(given, run_id=uuid4().hex) if given is not None else RunContext()
@@ -668,7 +639,7 @@ _UNTRACED: Final = nullcontext[Callable[[StopReason, Usage], None]](lambda _reas
 
 
 def _spans_of(around: Surroundings) -> RunSpans | None:
-    # Where the plugin `otel` traces nothing, it is not there, and nothing of this is imported.
+    # Because it is imported only to trace, nothing is imported here if the plugin is unused.
     otel = sys.modules.get("toolstile_plugins.otel.spans")
     tracing = None if otel is None or around.host is None else otel.tracing_of(around.host)
     if tracing is None:

@@ -1,28 +1,55 @@
-"""The settings of agents, and the arguments of `toolstile ask` that win over them."""
+"""The settings of agents, the table `[plugins.agent]`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
+from dataclasses import fields
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, PositiveInt
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+)
 
+from toolstile_hookspecs.codecs import first_fault
 from toolstile_plugins.agent.budget import Price
+from toolstile_plugins.entry_points import loaded
 
 MAX_TURNS: Final = 50
 
-_KINDS: Final = "toolstile_plugins.agent.guidance.kinds"  # imported late: few configure any
-
-Table = Mapping[str, Any]
+Table = dict[str, Any]
 
 
 def _provider(table: Table) -> Any:
-    return import_module(_KINDS).provider_of(table)
+    from toolstile_hookspecs.agents import guidance  # late: few tables configure feedback
+
+    triggers = {each.name for each in fields(guidance.FeedbackTrigger)}
+    trigger = {key: value for key, value in table.items() if key in triggers}
+    own = {key: value for key, value in table.items() if key not in triggers}
+    provider = _made("toolstile.feedback", own)
+    return guidance.FeedbackProviderConfig(provider, _read(guidance.FeedbackTrigger, trigger))
 
 
 def _checker(table: Table) -> Any:
-    return import_module(_KINDS).checker_of(table)
+    return _made("toolstile.completion", table)
+
+
+def _made(group: str, table: Table) -> Any:
+    """Return an object of the `kind` in a table; its class takes the other fields."""
+    type_ = loaded(group, str(table.get("kind", "")), "kind")
+    return _read(type_, {key: value for key, value in table.items() if key != "kind"})
+
+
+def _read(type_: type[Any], table: Table) -> Any:
+    try:
+        return TypeAdapter(type_).validate_python(table, extra="forbid")
+    except ValidationError as error:
+        raise ValueError(first_fault(error)) from None
 
 
 def _address(url: str) -> str:
@@ -32,12 +59,12 @@ def _address(url: str) -> str:
 
 
 class AgentSettings(BaseModel):
-    """The model that `toolstile ask` asks, and the bounds of a run.
+    """The model that `toolstile ask` asks, and the limits of a run.
 
     Args:
         model: The model, as `provider:name`.
-        base_url: The address of the provider's API, None for the provider's own; with `openai`
-            that of anything that speaks like it, such as a model on this machine.
+        base_url: The address of the provider's API, None for its public one; with `openai` the
+            address of any server that is compatible, such as a model on this machine.
         settings: The settings of the model, such as `temperature`; only these are sent.
         max_turns: The most replies of the model in one run.
         prices: By model, the prices of a million tokens, `input`, `output`, `cached` and `written`.
@@ -56,5 +83,5 @@ class AgentSettings(BaseModel):
     settings: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue], repr=False)
     max_turns: PositiveInt = MAX_TURNS
     prices: dict[str, Price] = Field(default_factory=dict[str, Price])
-    feedback_providers: tuple[Annotated[dict[str, Any], AfterValidator(_provider)], ...] = ()
-    task_completion: tuple[Annotated[dict[str, Any], AfterValidator(_checker)], ...] = ()
+    feedback_providers: tuple[Annotated[Table, AfterValidator(_provider)], ...] = ()
+    task_completion: tuple[Annotated[Table, AfterValidator(_checker)], ...] = ()

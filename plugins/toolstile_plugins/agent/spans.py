@@ -49,12 +49,7 @@ _FINISHES: Final = {
 
 
 class RunSpans:
-    """Opens the spans of one run.
-
-    Args:
-        tracing: The tracing of the host's calls, whose providers are used.
-        adapter: The adapter of the provider.
-    """
+    """Opens the spans of one run, with the providers of the tracing of the host's calls."""
 
     def __init__(self, tracing: CallTracing, adapter: ProviderAdapter) -> None:
         self._tracer = tracing.tracer
@@ -76,7 +71,7 @@ class RunSpans:
     def invoke_agent(
         self, prompt: str, session_id: str
     ) -> Generator[Callable[[StopReason, Usage], None]]:
-        """Open the span of the run; give what notes its end."""
+        """Open the span of the run; give a function that notes its end."""
         self._conversation = {"gen_ai.conversation.id": encodable(session_id)}
         known = {"gen_ai.agent.name": prompt}
         with self._span(INVOKE_AGENT, prompt, SpanKind.INTERNAL, known) as (span, measured):
@@ -174,7 +169,7 @@ class RunSpans:
 
 
 def _error_type(error: BaseException) -> str:
-    """Return the class of an error, of a provider's its type, of a run's the reason of its end."""
+    """Return the reason of a run's end, a provider's type of fault, or the class of an error."""
     if isinstance(error, RunFailed):
         if error.stop_reason is not StopReason.ERROR:
             return error.stop_reason.value
@@ -189,7 +184,7 @@ def _used(usage: Usage) -> Attributes:
         "gen_ai.usage.output_tokens": usage.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
     }
-    # Not every provider tells these: none is not zero.
+    # Not every provider reports these: a missing number is not zero.
     some = {
         "gen_ai.usage.cache_creation.input_tokens": usage.cache_written_tokens or None,
         "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens or None,
@@ -201,7 +196,7 @@ def _used(usage: Usage) -> Attributes:
 def _shown(message: Message) -> dict[str, Any]:
     """Return a message as the conventions write it.
 
-    Arguments and results are left to the spans of the calls, where secrets are masked.
+    The spans of the calls have the arguments and results, with secrets masked.
     """
     parts = [_text(message.text)] if message.text else []
     parts += [{"type": "tool_call", "id": call.id, "name": call.name} for call in message.calls]

@@ -130,7 +130,7 @@ def test_ctrl_c_while_the_model_answers_ends_the_command(desk: Desk) -> None:
         status, screen = at.end()
 
     assert status == 130
-    assert "toolstile: interrupted: what was running is rolled back" in screen
+    assert "toolstile: interrupted: the running calls are rolled back" in screen
     assert "Traceback" not in screen
 
 

@@ -415,7 +415,7 @@ def test_a_plan_is_complete_when_all_its_steps_are_done() -> None:
         "These steps are open: step 2, step 3, step 4, and 2 more."
     )
     assert check(PlanChecker()) == OK
-    assert "no plan" in (check(PlanChecker(require_plan=True)).feedback or "")
+    assert "plan is missing" in (check(PlanChecker(require_plan=True)).feedback or "")
 
 
 def test_files_are_complete_when_the_workspace_has_them(tmp_path: Path) -> None:

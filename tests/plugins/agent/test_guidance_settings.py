@@ -83,11 +83,11 @@ def test_checkers_of_the_host_must_all_pass() -> None:
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ({"kind": "statik"}, "'statik' is not a known kind; did you mean 'static'?"),
+        ({"kind": "statik"}, "kind: 'statik' is not known; did you mean 'static'?"),
         ({"kind": "static", "text": "a"}, "never fires"),
         ({**STATIC, "txt": "b"}, "txt"),
         ({"kind": "no_progress", "n": 0, "every_n_calls": 1}, "n: input should be greater than 0"),
-        ({"every_n_calls": 1}, "has a kind; known: budget, deadline"),
+        ({"every_n_calls": 1}, "kind: '' is not known. Known: budget, deadline"),
         ("static", "expected a table, found the text 'static'"),
         ({**STATIC, "every_n_calls": 0}, "more than 0"),
         ({**STATIC, "every_n_seconds": "soon"}, "every_n_seconds"),

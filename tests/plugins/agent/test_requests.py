@@ -615,7 +615,9 @@ def test_missing_usage_is_noted_once_and_not_guessed(
 
     assert result.usage == Usage()
     noted = [each.getMessage() for each in caplog.records if Silent.model in each.getMessage()]
-    assert noted == [f"scripted does not tell the tokens of {Silent.model}: no budget counts them."]
+    assert noted == [
+        f"scripted does not report the tokens of {Silent.model}: no budget counts them."
+    ]
 
 
 def test_nothing_is_asked_again_after_cancelling() -> None:
@@ -722,7 +724,7 @@ def test_a_run_that_waits_is_resumed_by_its_own_prompt_alone() -> None:
         token = asked.waiting[0].approval_token
         assert token is not None
         answers = {"t": TicketAnswer(token, ApprovalAnswer.approve())}
-        with pytest.raises(StateError, match="one of demo:desk; resume it by an agent"):
+        with pytest.raises(StateError, match="a run of demo:desk; resume it by an agent"):
             Agent[str](other, adapter=model, host=host).resume(asked.state, answers)
         assert agent.resume(asked.state, answers)[0].text == "Sent."
 
@@ -794,7 +796,7 @@ def test_a_token_that_is_not_the_calls_is_told_and_the_call_goes_on_waiting() ->
         yes = ApprovalAnswer.approve()
         for wrong in (tokens[0][:-1], "", tokens[1]):
             answers = {"a": TicketAnswer(wrong, yes), "b": TicketAnswer(tokens[1], yes)}
-            with pytest.raises(StateError, match="'a' is not that of the call, which goes on wait"):
+            with pytest.raises(StateError, match="'a' does not belong to its call, which keeps w"):
                 agent.resume(asked.state, answers, session=session)
         # Nothing has run, and both tokens hold.
         assert [event.status for event in session[ToolInvoked].all()] == ["pending"] * 2

@@ -120,7 +120,7 @@ def test_a_run_is_not_resumed_after_its_session_has_gone_on(resume: Any) -> None
     with waiting(SENT) as (agent, asked, session):
         resume(agent, asked.state, answers(asked), session=session)
         assert agent.execute("And then?", session=session)[0].text == "Later."
-        with pytest.raises(StateError, match="gone on with another request"):
+        with pytest.raises(StateError, match="continued with another request"):
             resume(agent, asked.state, answers(asked), session=session)
 
 

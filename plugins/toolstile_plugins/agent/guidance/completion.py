@@ -1,23 +1,19 @@
-"""The built-in checkers of a task's completion, and `toolstile check-done`, which asks them."""
+"""The built-in checkers of a task's completion."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from toolstile_hookspecs import DefinitionError, HostHandle, StateError, ToolInvoked
+from toolstile_hookspecs import DefinitionError, ToolInvoked
 from toolstile_hookspecs.agents.guidance import (
     GuidanceContext,
     TaskCompletionChecker,
     TaskCompletionResult,
 )
-from toolstile_hookspecs.services.session_store import SessionStore
-from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.agent.effects import Consult
-from toolstile_plugins.agent.guidance.prompt_guidance import CHECK_SECONDS, Guidance, is_there
+from toolstile_plugins.agent.guidance.prompt_guidance import CHECK_SECONDS, is_there
 from toolstile_plugins.agent.result import GuidanceProgress
 from toolstile_plugins.planning.model import Plan
 
@@ -35,7 +31,7 @@ class PlanChecker:
         """Return the verdict; it names open steps."""
         plan = context.session[Plan].latest()
         if plan is None and self.require_plan:
-            return TaskCompletionResult.incomplete("There is no plan; make one, and carry it out.")
+            return TaskCompletionResult.incomplete("A plan is missing; make one, and carry it out.")
         steps = () if plan is None else plan.steps
         return _unless("These steps are open", [s.title for s in steps if s.status != "done"])
 
@@ -51,8 +47,7 @@ class FileOutputChecker:
 
     def check(self, context: GuidanceContext) -> TaskCompletionResult:
         """Return the verdict; it names missing files, all of them without a workspace."""
-        there = context.filesystem
-        missing = [file for file in self.files if not is_there(there, file)]
+        missing = [file for file in self.files if not is_there(context.filesystem, file)]
         return _unless("These files are missing", missing)
 
 
@@ -66,8 +61,8 @@ class ToolsCalledChecker:
         _several(self.names, "ToolsCalledChecker")
 
     def check(self, context: GuidanceContext) -> TaskCompletionResult:
-        """Return the verdict; it names the tools that have not."""
-        # The log of calls stays in the process that made them; the other is stored.
+        """Return the verdict; it names the tools that have not succeeded."""
+        # The log of calls stays in the process that made them; the progress is stored.
         done = {event.tool_name for event in context.session[ToolInvoked].all() if event.success}
         done.update(*(each.succeeded for each in context.session[GuidanceProgress].all()))
         missing = [name for name in self.names if name not in done]
@@ -87,7 +82,7 @@ class CompositeChecker:
     all_must_pass: bool = True
 
     async def check(self, context: GuidanceContext) -> TaskCompletionResult:
-        """Return the verdict that decides; where none passed, the reasons of all."""
+        """Return the verdict that decides; if no checker passed, the reasons of all."""
         reasons: list[str] = []
         for checker in self.checkers:
             ask = Consult(partial(checker.check, context), CHECK_SECONDS)
@@ -105,30 +100,8 @@ def _several(given: Sequence[str], checker: str) -> None:
         raise DefinitionError(f"{checker} takes a list; write [{given!r}].")
 
 
-def _unless(what: str, missing: Sequence[str], most: int = MAX_NAMED) -> TaskCompletionResult:
+def _unless(fault: str, missing: Sequence[str], most: int = MAX_NAMED) -> TaskCompletionResult:
     if not missing:
         return TaskCompletionResult.ok()
     more = f", and {len(missing) - most} more" if len(missing) > most else ""
-    return TaskCompletionResult.incomplete(f"{what}: {', '.join(missing[:most])}{more}.")
-
-
-def check_done(host: HostHandle, args: argparse.Namespace) -> int:
-    """Ask the checkers of the configuration and of the sections; return the exit status.
-
-    Raises:
-        StateError: When no session of that name is stored: an empty one may pass all checks.
-    """
-    if args.session is not None:
-        with host.executor() as tools:
-            store = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]  # a protocol
-        known = {info.id for info in store.sessions()} if store is not None else set[str]()
-        if args.session not in known:
-            told = f"No session {printable(args.session)!r} is stored here"
-            raise StateError(f"{told}; list those that are with `toolstile sessions list`.")
-    with host.executor(session_id=args.session) as tools:
-        verdict = Guidance(tools, host).check_completion(text=args.text)
-    if args.out is not None:
-        args.out.write({"complete": verdict.complete, "feedback": verdict.feedback})
-    elif not verdict.complete:
-        sys.stdout.write(f"{printable(verdict.feedback or '')}\n")
-    return 0 if verdict.complete else 1
+    return TaskCompletionResult.incomplete(f"{fault}: {', '.join(missing[:most])}{more}.")

@@ -13,7 +13,7 @@ from toolstile_plugins.planning.model import Plan
 
 class _Ready:
     def should_run(self, context: GuidanceContext) -> bool:  # noqa: ARG002 - a provider
-        """Be asked at each trigger."""
+        """Return True: the provider runs at each trigger."""
         return True
 
 
@@ -60,13 +60,13 @@ class RepeatedFailureFeedback(_Ready):
     name: str = "repeated_failure"
 
     def provide(self, context: GuidanceContext) -> Feedback | None:
-        """Return what has failed, and how often."""
+        """Return the call that has failed, and how often."""
         calls = context.recent_tool_calls(self.n)
         same = {(each.tool_name, str(each.arguments or each.call.arguments)) for each in calls}
         if len(calls) < self.n or len(same) > 1 or any(each.success for each in calls):
             return None
         summary = f"The same call of {calls[0].tool_name} has failed {self.n} times."
-        advice = ("Change its arguments or take another way; it would fail again.",)
+        advice = ("Change its arguments or use another tool; it would fail again.",)
         return Feedback(summary, (), advice, Severity.CAUTION)
 
 
@@ -96,7 +96,7 @@ class BudgetFeedback(_Ready):
     name: str = "budget"
 
     def provide(self, context: GuidanceContext) -> Feedback | None:
-        """Return what is left."""
+        """Return the rest of the budget."""
         tracker = context.budget_tracker
         left = None if tracker is None else tracker.remaining(self.unit)
         if left is None or left >= self.least:

@@ -47,11 +47,11 @@ from toolstile_plugins.agent.result import CompletionChecked, GuidanceProgress, 
 log = logging.getLogger("toolstile.agent")
 
 FEEDBACK_SECONDS: Final = 1.0
-"""The time of a provider for an answer; the run goes on without it, and asks it no more."""
+"""The time of a provider for an answer; after it, the run does not use the provider any more."""
 CHECK_SECONDS: Final = 60.0
 """The time of a checker, unless the deadline comes first; after it the stop is refused."""
 MAX_RECENT: Final = 100
-"""The most calls that a context tells of."""
+"""The most recent calls in a context."""
 GUIDANCE: Final = (Feedback, CompletionChecked, GuidanceProgress)
 """The types that guidance keeps in a session."""
 _APART: Final = {DRY_RUN, "record.replayed"}
@@ -68,8 +68,8 @@ Outcomes = Sequence[Outcome | BaseException]
 class Guidance:
     """The guidance of a prompt in a session.
 
-    It comes from the configuration of the host and of the agent, from the prompt's template and
-    from its enabled sections.
+    Its sources are the configuration of the host and of the agent, the prompt's template and the
+    enabled sections of the prompt.
 
     Args:
         tools: The executor.
@@ -80,12 +80,10 @@ class Guidance:
         cancellation: Cancels the run.
         run_id: The id of the run.
         publish: Receives feedback and verdicts, beside the session's dispatcher.
-
-    Attributes:
         refusals: How often in a row the model's stop was refused.
 
     Raises:
-        DefinitionError: When a provider has no trigger, or two have one name.
+        DefinitionError: When a provider has no trigger, or two providers have one name.
     """
 
     tools: ExecutorHandle
@@ -99,7 +97,6 @@ class Guidance:
     refusals: int = 0
 
     def __post_init__(self) -> None:
-        """Find its sources, and go on from what the session has of them."""
         prompt, clock = self.tools.prompt, self.host.clock if self.host else SystemClock()
         self._context = self._now = GuidanceContext(
             session=self.tools.session,
@@ -119,14 +116,26 @@ class Guidance:
         configs, checkers = _configs(sources), _checkers(sources)
         _check(self._progress.prompt, configs, checkers)
         self._is_used = bool(configs or checkers)
-        if self._is_used:
-            self._go_on(configs)
+        if not self._is_used:
+            return
+        session, name = self.tools.session, self._progress.prompt
+        for type_ in (Feedback, CompletionChecked):
+            session[type_].register(type_, append_all, SlicePolicy.LOG)
+        if known := session[GuidanceProgress].where(lambda each: each.prompt == name):
+            self._progress = known[0]
+            self._now = replace(self._now, tool_call_count=known[0].calls)
+        else:  # files that exist before any call trigger nothing
+            self._advance(files=self._created(configs))
+        for given in session[Feedback].where(lambda each: each.prompt == name):
+            # A restored session may have fewer calls than at the time of the feedback.
+            index = min(given.call_index, self._progress.calls)
+            self._remember(replace(given, call_index=index))
 
     def feedback(self, outcomes: Outcomes, elsewhere: int = 0) -> Loop[list[Feedback]]:
-        """Count the calls of a batch, and return what the providers say about it.
+        """Count the calls of a batch, and return the feedback of the providers.
 
         Args:
-            outcomes: The outcomes; those that wait for a person count when they have ended.
+            outcomes: The outcomes; calls that wait for a person count at their end.
             elsewhere: The number of further calls, which the host has not seen.
         """
         ended = [each.event for each in outcomes if _has_ended(each)]
@@ -149,10 +158,16 @@ class Guidance:
         if due:
             self._look()
         for provider in due:
-            more = provider.name, FEEDBACK_SECONDS
+            name, more = provider.name, (provider.name, FEEDBACK_SECONDS)
             if (yield from self._answer(provider.should_run, *more, object)):
                 said = yield from self._answer(provider.provide, *more, Feedback | None)
-                given += [] if said is None else [self._give(provider.name, said, call_id)]
+                if said is not None:
+                    now, prompt, at = self._progress, self._progress.prompt, self._now.clock.now()
+                    fields = {"call_index": now.calls, "prompt": prompt, "call_id": call_id}
+                    said = replace(said, provider_name=name, timestamp=at, **fields)
+                    self._remember(said)
+                    self._note(said)
+                    given.append(said)
         return given
 
     def completion(
@@ -166,26 +181,34 @@ class Guidance:
             stop_reason: Why it stopped.
         """
         if self._is_apart:
-            self.skip("its calls are those of a dry run or a replay")
+            self.skip("the calls belong to a dry run or a replay")
         elif checkers := _checkers(self._sources()):
             stopped = {"tentative_output": output, "text": text, "stop_reason": stop_reason}
             self._look(refusals=self.refusals, **stopped)
             for checker in checkers:
-                result = yield from self._checked(checker)
+                name, clock, deadline = _name_of(checker), self._now.clock, self._now.deadline
+                seconds = min(CHECK_SECONDS, deadline.remaining() if deadline else CHECK_SECONDS)
+                began = clock.monotonic()
+                result: TaskCompletionResult = (
+                    yield from self._answer(checker.check, name, seconds, TaskCompletionResult)
+                ) or TaskCompletionResult.incomplete(_UNCHECKED)
+                verdict = "complete" if result.complete else "incomplete"
+                verdict_of = self.run_id, name, verdict, result.feedback
+                self._note_check(CompletionChecked(*verdict_of, clock.monotonic() - began))
                 if not result.complete:
                     self.refusals += 1
                     return result
         return TaskCompletionResult.ok()
 
     def skip(self, reason: str) -> None:
-        """Note that completion is not checked, and why."""
+        """Publish that completion is not checked, and the reason."""
         for checker in _checkers(self._sources()):
-            self._note_check(CompletionChecked(self.run_id, name_of(checker), "skipped", reason))
+            self._note_check(CompletionChecked(self.run_id, _name_of(checker), "skipped", reason))
 
-    # --- For those who have no loop
+    # --- For applications with a loop of another library
 
     def with_feedback(self, outcomes: Outcomes) -> Outcomes:
-        """Return the outcomes of a batch; the last that has ended has the feedback for dialects."""
+        """Return the outcomes of a batch; the last ended one has the feedback for dialects."""
         return _guided(outcomes, drive(self.feedback(outcomes)))
 
     async def awith_feedback(self, outcomes: Outcomes) -> Outcomes:
@@ -202,25 +225,10 @@ class Guidance:
 
     # --- Its parts
 
-    def _go_on(self, configs: Configs) -> None:
-        """Take the progress of the session, or note the files that are there before any call."""
-        session, name = self.tools.session, self._progress.prompt
-        for type_ in (Feedback, CompletionChecked):
-            session[type_].register(type_, append_all, SlicePolicy.LOG)
-        if known := session[GuidanceProgress].where(lambda each: each.prompt == name):
-            self._progress = known[0]
-            self._now = replace(self._now, tool_call_count=known[0].calls)
-        else:
-            self._advance(files=self._created(configs))
-        for given in session[Feedback].where(lambda each: each.prompt == name):
-            # A restored session may have fewer calls than when it was given.
-            index = min(given.call_index, self._progress.calls)
-            self._remember(replace(given, call_index=index))
-
     def _answer(
         self, question: Callable[[GuidanceContext], Any], name: str, seconds: float, type_: Any
     ) -> Loop[Any]:
-        """Return the answer of a provider or a checker, None where it is of no use."""
+        """Return the answer of a provider or a checker, None if it is late or has another type."""
         try:
             answer = yield Consult(partial(question, self._context), seconds, self.cancellation)
         except RunCancelled:
@@ -236,16 +244,6 @@ class Guidance:
             log.warning("%s is to guide a model, and gave something else: %r", name, answer)
         return None
 
-    def _checked(self, checker: TaskCompletionChecker) -> Loop[TaskCompletionResult]:
-        clock, deadline, name = self._now.clock, self._now.deadline, name_of(checker)
-        seconds = min(CHECK_SECONDS, deadline.remaining() if deadline else CHECK_SECONDS)
-        began = clock.monotonic()
-        result = yield from self._answer(checker.check, name, seconds, TaskCompletionResult)
-        result = result or TaskCompletionResult.incomplete(_UNCHECKED)
-        verdict, took = "complete" if result.complete else "incomplete", clock.monotonic() - began
-        self._note_check(CompletionChecked(self.run_id, name, verdict, result.feedback, took))
-        return result
-
     def _is_due(self, config: FeedbackProviderConfig, created: Sequence[str]) -> bool:
         name, trigger, now = config.provider.name, config.trigger, self._now
         calls, seconds = trigger.every_n_calls, trigger.every_n_seconds
@@ -259,18 +257,10 @@ class Guidance:
         return (now.clock.now() - last.timestamp).total_seconds() >= seconds
 
     def _created(self, configs: Configs) -> tuple[str, ...]:
-        """Return the files of triggers that are there and were not so far."""
+        """Return the files of triggers that exist now and did not before."""
         watched = {each.trigger.on_file_created or "" for each in configs}
         new = sorted(watched - {"", *self._progress.files})
         return tuple(file for file in new if is_there(self._now.filesystem, file))
-
-    def _give(self, name: str, said: Feedback, call_id: str) -> Feedback:
-        calls, prompt = self._progress.calls, self._progress.prompt
-        given = replace(said, provider_name=name, call_index=calls, prompt=prompt, call_id=call_id)
-        given = replace(given, timestamp=self._now.clock.now())
-        self._remember(given)
-        self._note(given)
-        return given
 
     def _remember(self, given: Feedback) -> None:
         name = given.provider_name
@@ -289,7 +279,7 @@ class Guidance:
 
     def _note_check(self, event: CompletionChecked) -> None:
         self._note(event)
-        # Where the plugin `record` records nothing, it is not there.
+        # The recorder is imported only if the plugin `record` records.
         record = sys.modules.get("toolstile_plugins.record.recorder")
         if record is not None and (recorder := record.RECORDERS.get(self.host)) is not None:
             recorder.note_check(self.tools.session.id, event)
@@ -300,7 +290,7 @@ class Guidance:
         return [*self._beyond, prompt.template, *sections]
 
     def _look(self, **more: Any) -> None:
-        """Make the context of all questions from now on, on a copy of the session."""
+        """Make the context of the next questions, on a copy of the session."""
         session = self.tools.session.clone(id=self.tools.session.id)
         self._context = replace(self._now, session=session, **more)
 
@@ -308,34 +298,33 @@ class Guidance:
 def collect_feedback(
     prompt: Prompt, session: SessionProtocol, deadline: Deadline | None = None
 ) -> list[Feedback]:
-    """Return the feedback after one more call that ran past the host; the session counts them."""
+    """Return the feedback after one more call outside of the host; the session counts them."""
     return drive(Guidance(nowhere(prompt, session), deadline=deadline).feedback((), 1))
 
 
 async def acollect_feedback(
     prompt: Prompt, session: SessionProtocol, deadline: Deadline | None = None
 ) -> list[Feedback]:
-    """Return the feedback after a call that ran past the host; see `collect_feedback`."""
+    """Return the feedback after a call outside of the host; see `collect_feedback`."""
     return await adrive(Guidance(nowhere(prompt, session), deadline=deadline).feedback((), 1))
 
 
 def nowhere(
     prompt: Prompt, session: SessionProtocol, resources: ResourceResolver | None = None
 ) -> ExecutorHandle:
-    """Return what stands in for an executor where nothing is carried out."""
+    """Return a stand-in for an executor that makes no calls."""
     found = ToolContext(session=session).resources if resources is None else resources
     return cast("ExecutorHandle", SimpleNamespace(prompt=prompt, session=session, resources=found))
 
 
 def is_there(files: Filesystem | None, file: str) -> bool:
-    """Tell whether a workspace has a file; what is outside of it is not there."""
+    """Return whether a workspace has a file; it has no file outside of its folder."""
     with suppress(OSError, ValueError):
         return files is not None and files.exists(file)
     return False
 
 
-def name_of(checker: TaskCompletionChecker) -> str:
-    """Return the name of a checker, that of its class where it has none."""
+def _name_of(checker: TaskCompletionChecker) -> str:
     return str(getattr(checker, "name", type(checker).__name__))
 
 
@@ -353,7 +342,7 @@ def _checkers(sources: Iterable[Any]) -> list[TaskCompletionChecker]:
 
 def _check(prompt: str, configs: Sequence[Any], checkers: Sequence[Any]) -> None:
     if wrong := [each for each in checkers if isinstance(each, type) or not hasattr(each, "check")]:
-        msg = f"task_completion is an object with check(context), and {wrong[0]!r} is none."
+        msg = f"task_completion is an object with check(context), not {wrong[0]!r}."
         raise DefinitionError(f"{prompt}: {msg}")
     if any(not isinstance(each, FeedbackProviderConfig) for each in configs):
         msg = "feedback_providers are FeedbackProviderConfig(provider, FeedbackTrigger(...))."

@@ -1,6 +1,6 @@
-"""Providers: adapters over the client libraries of those who serve models.
+"""Adapters over the client libraries of model providers.
 
-Each is an entry point, and imports its library when it is first asked.
+Each adapter is an entry point, and imports its library at its first request.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ ADAPTERS: Final = "toolstile.adapters"
 
 
 def adapter_named(name: str, **options: Any) -> ProviderAdapter:
-    """Return an adapter by `provider:model`; its client is made when it is first asked.
+    """Return an adapter by `provider:model`; its client is made at its first request.
 
     Args:
         name: The provider, and after a colon the model.
         **options: Options of the adapter, such as `base_url`.
 
     Raises:
-        ConfigurationError: When there is no such provider, or it cannot be imported.
+        ConfigurationError: When the provider is unknown or cannot be imported.
     """
     provider, _, model = name.partition(":")
     found = {each.name: each for each in entry_points(group=ADAPTERS)}

@@ -1,9 +1,9 @@
-"""Anthropic's Messages API; thinking goes back with its signatures, as it came."""
+"""Anthropic's Messages API; thinking is sent back unchanged, with its signatures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import ConfigurationError, Dialect
@@ -13,9 +13,9 @@ from toolstile_plugins.agent.providers.base import (
     ClientAdapter,
     StreamedReply,
     delta_of,
+    error_in,
     fault_in,
     put_into,
-    told_in,
 )
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.anthropic import TOOL_USE, Anthropic as AnthropicDialect
@@ -23,7 +23,7 @@ from toolstile_plugins.dialects.openai_strict import strict_schema
 from toolstile_plugins.dialects.streams import AnthropicMessage
 
 MAX_TOKENS: Final = 16_000
-"""The bound of a reply where no setting gives one; the API requires one."""
+"""The limit of a reply without the setting; the API requires a limit."""
 
 _TAKEN: Final = (
     *("max_tokens", "thinking", "reasoning_effort", "cache_control", "metadata", "container"),
@@ -44,7 +44,7 @@ class Anthropic(ClientAdapter):
     """A model behind the Messages API.
 
     A reply has at most `MAX_TOKENS` tokens unless the setting `max_tokens` says otherwise. The API
-    knows no `temperature`; `thinking`, `reasoning_effort` and `cache_control` are settings.
+    has no `temperature`; `thinking`, `reasoning_effort` and `cache_control` are settings.
     """
 
     name: ClassVar[str] = "anthropic"
@@ -64,7 +64,12 @@ class Anthropic(ClientAdapter):
         if isinstance(stop := settings.get("stop_sequences"), str):
             settings["stop_sequences"] = [stop]
         given: dict[str, Any] = {"model": self.model, "max_tokens": MAX_TOKENS, **settings}
-        given["messages"] = _messages(self.portable(request.messages), self.dialect.name)
+        given["messages"] = sent = list[dict[str, Any]]()
+        for message in self.portable(request.messages):
+            role = "assistant" if message.role is Role.ASSISTANT else "user"
+            items = message.items if message.dialect == self.dialect.name else ()
+            content = put_into(items, TOOL_USE, [*map(_call, message.calls)]) or _blocks(message)
+            sent += [{"role": role, "content": content}] if content else []
         system, config = request.system, {} if effort is None else {"effort": effort}
         if (schema := request.output) is not None:
             if strict_schema(dict(schema)) is None:  # open objects, which the API would close
@@ -72,11 +77,11 @@ class Anthropic(ClientAdapter):
             else:
                 fitting = self.imported().transform_schema(dict(schema))
                 config["format"] = {"type": "json_schema", "schema": fitting}
-        told: dict[str, Any] = {"system": system, "output_config": config}
+        more: dict[str, Any] = {"system": system, "output_config": config}
         if request.tools:
-            told["tools"] = self.dialect.schemas(request.tools)
-            told["tool_choice"] = choice
-        return {**given, **{name: value for name, value in told.items() if value}}
+            more["tools"] = self.dialect.schemas(request.tools)
+            more["tool_choice"] = choice
+        return {**given, **{name: value for name, value in more.items() if value}}
 
     def method(self, client: Any) -> Callable[..., Any]:
         """Return `messages.create`."""
@@ -89,12 +94,12 @@ class Anthropic(ClientAdapter):
 
     def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
         """Yield the text, the thought or the call that an event adds."""
-        told, call = stream.reader.add(event)
+        delta, call = stream.reader.add(event)
         if call is not None:
-            yield delta_of(call, told.get("partial_json"))
-        elif thought := told.get("thinking"):
+            yield delta_of(call, delta.get("partial_json"))
+        elif thought := delta.get("thinking"):
             yield ThoughtDelta(thought)
-        elif text := told.get("text"):
+        elif text := delta.get("text"):
             yield text
 
     def whole(self, stream: StreamedReply) -> Any:
@@ -104,7 +109,7 @@ class Anthropic(ClientAdapter):
         return {**said, "content": reader.content() or said.get("content")} if said else None
 
     def used(self, stream: StreamedReply) -> Usage | None:
-        """Return the tokens that a stream tells of: the input from its first event on."""
+        """Return the tokens of a stream so far: the input is in its first event."""
         return _usage(stream.reader.message.get("usage"))
 
     def fault(self, error: Exception) -> Exception | None:
@@ -115,11 +120,11 @@ class Anthropic(ClientAdapter):
 
     def turn(self, reply: Any) -> Turn:
         """Read a message."""
-        dump = getattr(reply, "to_dict", None)  # a stream has come to a dict
+        dump = getattr(reply, "to_dict", None)  # the whole of a stream is a dict
         said: dict[str, Any] = reply if dump is None else dump(mode="json", warnings=False)
         usage = _usage(said.get("usage"))
         is_whole = said.get("stop_reason") is not None
-        if error := said.get("error") or (not is_whole and told_in(said)):
+        if error := said.get("error") or (not is_whole and error_in(said)):
             raise fault_in(error, self.name, usage)
         if not is_whole:
             raise self.cut_off(usage)
@@ -127,48 +132,35 @@ class Anthropic(ClientAdapter):
         stop = _STOPS.get(said["stop_reason"], StopReason.TOOL_USE if calls else StopReason.END)
         texts = [block for block in content if block["type"] == "text"]
         text = reading.text_of(texts)
-        # The API does not take a text back that is empty.
+        # The API rejects an empty text.
         empty = [each for each in texts if not reading.text_of([each]).strip()]
         items = tuple(each for each in content if each not in empty)
         dialect = self.dialect.name
         if stop in _CUT:
-            dialect, items = "", tuple[Any]()  # half a block is not taken back
+            dialect, items = "", tuple[Any]()  # because the API rejects half a block
             text = text or reading.field(said.get("stop_details"), "explanation") or ""
         message = Message(Role.ASSISTANT, text, calls, (), dialect, items)
         return Turn(message, stop, usage, said["model"], said.get("id") or "")
 
 
 def _choice(settings: dict[str, Any]) -> dict[str, Any]:
-    """Take the choice of tools out of settings; several calls at once are a part of it."""
+    """Take the choice of tools out of settings; parallel calls are a part of it."""
     choice, is_parallel = (
         settings.pop(name, None) for name in ("tool_choice", "parallel_tool_calls")
     )
-    told: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
     if choice is not None:
         named = {"type": "tool", "name": choice}
-        told = {"type": _CHOICES[choice]} if choice in _CHOICES else named
+        chosen = {"type": _CHOICES[choice]} if choice in _CHOICES else named
     if is_parallel is not None and choice != "none":
-        told = {"type": "auto", **told, "disable_parallel_tool_use": not is_parallel}
-    return told
-
-
-def _messages(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:
-    sent: list[dict[str, Any]] = []
-    for message in messages:
-        role = "assistant" if message.role is Role.ASSISTANT else "user"
-        items = message.items if message.dialect == dialect else ()
-        content = put_into(items, TOOL_USE, [*map(_call, message.calls)]) or _blocks(message)
-        if content:
-            sent.append({"role": role, "content": content})
-    return sent
+        chosen = {"type": "auto", **chosen, "disable_parallel_tool_use": not is_parallel}
+    return chosen
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
-    """Return the blocks of a message that is not the provider's own."""
-    blocks: list[dict[str, Any]] = []
-    if message.text.strip():
-        blocks.append({"type": "text", "text": message.text})
-    blocks += map(_call, message.calls)
+    """Return the blocks of a message of another provider."""
+    text = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    blocks: list[dict[str, Any]] = [*text, *map(_call, message.calls)]
     for answer in message.answers:
         result = {"type": "tool_result", "tool_use_id": answer.call_id}
         content = {"content": answer.text} if answer.text else {}
@@ -181,7 +173,7 @@ def _call(call: CallMade) -> dict[str, Any]:
 
 
 def _usage(used: Mapping[str, Any] | None) -> Usage | None:
-    """Return the tokens; the API does not count those of the cache to the input."""
+    """Return the tokens; the API counts cached tokens beside the input."""
     if not used:
         return None
     read, made = (used.get(f"cache_{each}_input_tokens") or 0 for each in ("read", "creation"))

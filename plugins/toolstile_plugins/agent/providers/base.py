@@ -56,9 +56,9 @@ class EvaluationArguments(RequestArguments, total=False):
     """The arguments beside the prompt; see `RequestArguments` for the others.
 
     Args:
-        said: What the user says.
+        said: The user's message.
         tool_results: Outcomes of the calls of the last reply, or their texts, in its order.
-        config: The bounds and the manner of the run.
+        config: The limits and the configuration of the run.
     """
 
     said: str | None
@@ -70,7 +70,7 @@ class Evaluation:
     """Evaluates prompts; an adapter with `send` and `asend` derives from it.
 
     Attributes:
-        host: The open host for `evaluate`, where it is given no executor.
+        host: The open host for `evaluate` without an executor.
 
     Example:
         >>> from toolstile import Host, Prompt
@@ -84,13 +84,13 @@ class Evaluation:
     host: HostHandle | None = None
 
     def step(self, prompt: Prompt, **given: Unpack[EvaluationArguments]) -> Turn:
-        """Ask for one reply, whose calls are the caller's to carry out.
+        """Ask for one reply; the caller makes its calls.
 
-        The conversation is that of `session`, or of the session of `executor`.
+        The conversation is in `session`, or in the session of `executor`.
 
         Raises:
             ProviderError: When the provider does not answer.
-            StateError: When the results are not those of the last reply's calls.
+            StateError: When the results do not match the calls of the last reply.
         """
         run = _step(self, prompt, given)
         return run.replied(run.ask().perform())
@@ -101,11 +101,11 @@ class Evaluation:
         return run.replied(await run.ask().aperform())
 
     def evaluate(self, prompt: Prompt, **given: Unpack[EvaluationArguments]) -> RunResult[Any]:
-        """Ask until the model has ended, and carry out its calls.
+        """Ask until the model has ended, and make its calls.
 
         Raises:
-            RunFailed: When the run comes to no answer.
-            ConfigurationError: When there is neither an executor nor a host.
+            RunFailed: When the run ends without an answer.
+            ConfigurationError: Without an executor and without a host.
         """
         agent, said, more = _agent(self, prompt, given)
         return agent.execute(said, **more)[0]
@@ -121,14 +121,14 @@ class Evaluation:
 def _step(adapter: Evaluation, prompt: Prompt, given: EvaluationArguments) -> Run:
     session = _session(given)
     if session is None:
-        raise ConfigurationError("A step goes on with a conversation: give session= or executor=.")
-    said = _told(session, given)
+        raise ConfigurationError("A step needs a conversation: give session= or executor=.")
+    said = _answered(session, given)
     if calls := Conversation(session).open_calls():
         names = ", ".join(call.name for call in calls)
         raise StateError(f"These calls have no result yet: {names}. Give tool_results.")
     around = Surroundings(cast("Any", adapter), None, given.get("config") or AgentConfig())
     run = Run(around, prompt, known(given, EvaluationArguments))
-    # Nothing is carried out, so that no executor is needed.
+    # A step makes no calls, so it needs no executor.
     executor = given.get("executor")
     run.begin(nowhere(prompt, session, None if executor is None else executor.resources))
     if said is not None:
@@ -140,7 +140,7 @@ def _agent(
     adapter: Evaluation, prompt: Prompt, given: EvaluationArguments
 ) -> tuple[Agent[Any], str | None, RequestArguments]:
     session = _session(known(given, EvaluationArguments))
-    said = given.get("said") or UNSAID if session is None else _told(session, given)
+    said = given.get("said") or UNSAID if session is None else _answered(session, given)
     sends, config = cast("ProviderAdapter", adapter), given.get("config")
     agent = Agent[Any](prompt, adapter=sends, host=adapter.host, config=config)
     more = {k: v for k, v in given.items() if k not in ("said", "tool_results", "config")}
@@ -152,8 +152,8 @@ def _session(given: EvaluationArguments) -> SessionProtocol | None:
     return given.get("session") if executor is None else executor.session
 
 
-def _told(session: SessionProtocol, given: EvaluationArguments) -> str | None:
-    """Add results to the conversation; return what the user says, at least something at first."""
+def _answered(session: SessionProtocol, given: EvaluationArguments) -> str | None:
+    """Add results to the conversation; return the user's message, a default one at first."""
     conversation, results = Conversation(session), given.get("tool_results", ())
     calls = conversation.open_calls()
     if results and len(calls) != len(results):
@@ -190,18 +190,13 @@ _CLASSES: Final = {
     "APITimeoutError": FaultType.TIMEOUT,
     **dict.fromkeys(("APIError", "TransportError", "JSONDecodeError"), FaultType.UNAVAILABLE),
 }
-"""Names of exceptions; in the libraries' hierarchies the more special ones come first."""
+"""Names of exceptions; in the libraries' hierarchies, special exceptions come first."""
 
 
 def fault_of(error: BaseException, provider: str) -> ProviderError | None:
-    """Return the fault that an exception of a client library stands for, None for other ones.
-
-    Args:
-        error: The exception.
-        provider: The provider, for the message.
-    """
+    """Return the fault of a provider for an exception of a client library, or None."""
     status = getattr(error, "status_code", None)
-    # The fault may come in the midst of a stream; LiteLLM has words in this place as well.
+    # The fault may come in the midst of a stream; LiteLLM may have a text in this place.
     if status == HTTPStatus.OK or not isinstance(status, int):
         status = None
     if (type_ := _type_of(error, status)) is None:
@@ -209,9 +204,9 @@ def fault_of(error: BaseException, provider: str) -> ProviderError | None:
     where = provider if status is None else f"{provider} ({status})"
     said = getattr(error, "api_message", "") or getattr(error, "message", "")
     if status is None and (body := getattr(error, "body", None)):
-        said = _words(body)  # of which OpenAI's library shows some shapes alone
+        said = _words(body)  # because OpenAI's library shows some shapes only
     text = str(said or error) or type(error).__name__
-    # LiteLLM loses the words of a fault in a good answer, but for the innermost exception.
+    # LiteLLM keeps the text of a fault within a good answer in the innermost exception only.
     innermost = getattr(chain_of(error)[-1], "message", None)
     if text.endswith("- ") and isinstance(innermost, str):
         text += innermost
@@ -220,7 +215,7 @@ def fault_of(error: BaseException, provider: str) -> ProviderError | None:
 
 
 def chain_of(error: BaseException | None) -> list[BaseException]:
-    """Return an exception and those behind it, which a log shows with it."""
+    """Return an exception and its causes, which a log shows with it."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:  # `raise error from error` makes a circle
         chain.append(error)
@@ -229,32 +224,26 @@ def chain_of(error: BaseException | None) -> list[BaseException]:
 
 
 def fault_in(error: object, provider: str, usage: Usage | None = None) -> ProviderError:
-    """Return the fault that stands in a reply whose status is that of a good one.
-
-    Args:
-        error: The provider's own words.
-        provider: The provider, for the message.
-        usage: The tokens that the request has taken.
-    """
+    """Return the fault for an `error` in a reply with a good status."""
     type_ = _by_code(error) or FaultType.UNAVAILABLE
     return ProviderError(f"{provider}: {_words(error)}", type_, usage=usage)
 
 
-def told_in(reply: object) -> object:
-    """Return the fault that a reply tells of, None without one; servers have several shapes."""
-    told = field(reply, "error", "errors", "detail", "base_resp")
-    return told or (reply if field(reply, "message") else None)
+def error_in(reply: object) -> object:
+    """Return the error in a reply, or None; servers have several shapes."""
+    error = field(reply, "error", "errors", "detail", "base_resp")
+    return error or (reply if field(reply, "message") else None)
 
 
-def _words(told: object) -> str:
-    if isinstance(told, list):
-        return "; ".join(map(_words, cast("list[object]", told)))
-    inner = field(told, "message", "status_msg", "msg", "error", "detail")
-    return str(told) if inner is None or isinstance(told, str) else _words(inner)
+def _words(error: object) -> str:
+    if isinstance(error, list):
+        return "; ".join(map(_words, cast("list[object]", error)))
+    inner = field(error, "message", "status_msg", "msg", "error", "detail")
+    return str(error) if inner is None or isinstance(error, str) else _words(inner)
 
 
 def retry_after(headers: Mapping[str, Any], now: datetime | None = None) -> float | None:
-    """Return the seconds after which a provider wants to be asked again, None where it says none.
+    """Return the seconds after which a provider wants a retry, None if it does not say.
 
     Example:
         >>> retry_after({"retry-after-ms": "1500", "retry-after": "2"})
@@ -275,13 +264,13 @@ def retry_after(headers: Mapping[str, Any], now: datetime | None = None) -> floa
 
 
 def _type_of(error: BaseException, status: int | None) -> FaultType | None:
-    told: list[object] = []
+    sources: list[object] = []
     for each in reversed(chain_of(error)):
         # Only errors of clients have a body: aiohttp's parser says 400 of a stream that breaks off.
         if (body := getattr(each, "body", each)) is not each:
-            told += (each, body, field(body, "error"))  # LiteLLM writes codes of its own above
-    by_code = _by_code(*told)
-    if type(error).__name__ == "MidStreamFallbackError":  # whose status LiteLLM makes up
+            sources += (each, body, field(body, "error"))  # LiteLLM adds its codes above these
+    by_code = _by_code(*sources)
+    if type(error).__name__ == "MidStreamFallbackError":  # LiteLLM makes its status up
         status = None
     if status is None or by_code is FaultType.QUOTA:
         names = (each.__name__ for each in type(error).__mro__)
@@ -289,8 +278,8 @@ def _type_of(error: BaseException, status: int | None) -> FaultType | None:
     return _by_status(status)
 
 
-def _by_code(*told: object) -> FaultType | None:
-    for each in told:
+def _by_code(*sources: object) -> FaultType | None:
+    for each in sources:
         for code in (str(field(each, name)) for name in _NAMES):
             if (type_ := _CODES.get(code)) is not None:
                 return type_
@@ -307,8 +296,8 @@ def _by_status(status: int) -> FaultType:
 class ClientAdapter(Evaluation, ABC):
     """A `ProviderAdapter` over a client library with a sync and an async client.
 
-    The client's own retries are off: the loop retries, within its deadline. A client that is given
-    is never closed. Others are made when they are first needed, the async one for each event loop,
+    The client's own retries are off: the loop retries, within its deadline. A given client is never
+    closed. The adapter makes other clients at their first use, an async one for each event loop,
     with which it ends; `close`, `aclose` and the end of a `with` close them before.
 
     Args:
@@ -316,16 +305,16 @@ class ClientAdapter(Evaluation, ABC):
         host: The open host for `evaluate`.
         client: A client to use.
         async_client: An async client to use.
-        **options: Options of clients that are made, such as `base_url` and `api_key`; the rest
-            comes from the environment.
+        **options: Options of clients that the adapter makes, such as `base_url` and `api_key`; the
+            environment has the others.
 
     Attributes:
         name: The provider, as OpenTelemetry names it.
         dialect: The dialect of the provider's tools, calls and items.
         library: The client library, and the extra that brings it.
         clients: The names of its sync and its async client.
-        takes: From each setting of a model that it takes to the provider's name for it.
-        reader: The class of what reads one stream, for `deltas` and `whole`.
+        takes: From each supported setting of a model to the provider's name for it.
+        reader: The class of the reader of one stream, for `deltas` and `whole`.
     """
 
     name: ClassVar[str]
@@ -368,18 +357,18 @@ class ClientAdapter(Evaluation, ABC):
 
     @abstractmethod
     def deltas(self, event: Any, stream: StreamedReply) -> Iterable[Delta]:
-        """Return what an event of a stream adds to the reply."""
+        """Return the deltas that an event of a stream adds to the reply."""
 
     @abstractmethod
     def whole(self, stream: StreamedReply) -> Any:
-        """Return the reply that a stream has come to, None without its end."""
+        """Return the reply of a whole stream, None without its end."""
 
     @abstractmethod
     def turn(self, reply: Any) -> Turn:
         """Read a reply."""
 
     def fault(self, error: Exception) -> Exception | None:
-        """Return what is raised in place of an exception of the client, None for other ones."""
+        """Return the exception to raise in place of one of the client, or None."""
         return fault_of(error, self.name)
 
     def send(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
@@ -456,10 +445,10 @@ class ClientAdapter(Evaluation, ABC):
         await self.aclose()
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that were given, under the provider's names.
+        """Return the given settings, under the provider's names.
 
         Raises:
-            ConfigurationError: For one that the provider does not take.
+            ConfigurationError: For a setting that the provider does not support.
         """
         for name in given:
             if name not in self.takes:
@@ -478,26 +467,36 @@ class ClientAdapter(Evaluation, ABC):
         )
 
     def portable(self, messages: Sequence[Message]) -> list[Message]:
-        """Return a conversation in which ids of calls at other providers suit this one, too."""
+        """Return a conversation whose call ids of other providers this provider accepts, too."""
         ids = {
             call.id: sha256(call.id.encode()).hexdigest()[:32]
             for message in messages
             for call in message.calls
             if message.dialect != self.dialect.name and not _ID.fullmatch(call.id)
         }
-        return [_renamed(message, ids) for message in messages] if ids else [*messages]
+        if not ids:
+            return [*messages]
+        renamed: list[Message] = []
+        for message in messages:
+            calls = [replace(call, id=ids.get(call.id, call.id)) for call in message.calls]
+            answers = [
+                replace(each, call_id=ids.get(each.call_id, each.call_id))
+                for each in message.answers
+            ]
+            renamed.append(replace(message, calls=tuple(calls), answers=tuple(answers)))
+        return renamed
 
-    def used(self, stream: StreamedReply) -> Usage | None:  # noqa: ARG002 - for those that tell it
-        """Return the tokens that an unfinished stream tells of."""
+    def used(self, stream: StreamedReply) -> Usage | None:  # noqa: ARG002 - for overrides
+        """Return the tokens of an unfinished stream, if its events have them."""
         return None
 
     def keys(self, client: Any) -> list[str]:
-        """Return the keys that no error may show."""
+        """Return the keys, which are masked in errors."""
         given = [getattr(client, name, None) for name in ("api_key", "auth_token")]
         return [key for key in (*given, self._options.get("api_key")) if isinstance(key, str)]
 
     def cut_off(self, usage: Usage | None = None) -> ProviderError:
-        """Return the fault of a reply whose end did not come."""
+        """Return the fault of an incomplete reply."""
         msg = f"{self.name}: the reply has ended before it was whole."
         return ProviderError(msg, FaultType.UNAVAILABLE, usage=usage)
 
@@ -536,17 +535,17 @@ class ClientAdapter(Evaluation, ABC):
 
     @contextmanager
     def reading(self) -> Generator[None]:
-        """Raise the errors of reading a reply that its API does not describe as a fault."""
+        """Raise a fault for a reply that has not the shape of the API."""
         try:
             yield
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             # Such as the page of another server.
-            msg = f"{self.name}: what came is not a reply of its API."
+            msg = f"{self.name}: the response is not a reply of its API."
             raise ProviderError(msg, FaultType.REFUSED) from error
 
     @contextmanager
     def _faults(self, client: Any, stream: StreamedReply) -> Generator[None]:
-        """Raise errors of the client as faults; no text of them has its key."""
+        """Raise errors of the client as faults, with keys masked."""
         try:
             yield
         except Exception as error:
@@ -555,13 +554,13 @@ class ClientAdapter(Evaluation, ABC):
                 fault.usage = fault.usage or self.used(stream)
             if fault is None:
                 raise
-            if url := self._options.get("base_url"):  # which may be the wrong one
+            if url := self._options.get("base_url"):  # which may be wrong
                 fault.args = (f"{fault} (asked at {str(url).rpartition('@')[2]})",)
             keys = self.keys(client)
-            for told in (fault, *chain_of(error)):
-                texts = {k: hide(v, keys) for k, v in vars(told).items() if type(v) is str}
-                vars(told).update(texts)
-                told.args = (hide(str(told), keys),)
+            for each in (fault, *chain_of(error)):
+                texts = {k: hide(v, keys) for k, v in vars(each).items() if type(v) is str}
+                vars(each).update(texts)
+                each.args = (hide(str(each), keys),)
             if fault is error:
                 raise
             raise fault from error
@@ -569,21 +568,13 @@ class ClientAdapter(Evaluation, ABC):
 
 _json = partial(json.dumps, ensure_ascii=False)
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
-"""The ids of calls that all providers take."""
-
-
-def _renamed(message: Message, ids: Mapping[str, str]) -> Message:
-    calls = [replace(call, id=ids.get(call.id, call.id)) for call in message.calls]
-    answers = [
-        replace(each, call_id=ids.get(each.call_id, each.call_id)) for each in message.answers
-    ]
-    return replace(message, calls=tuple(calls), answers=tuple(answers))
+"""The ids of calls that all providers accept."""
 
 
 def put_into(
     items: Sequence[dict[str, Any]], type_: str, calls: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]] | None:
-    """Return a provider's items with calls in the places of its own, None without such places."""
+    """Return a provider's items with calls in the places of its calls, None without such places."""
     places = [index for index, item in enumerate(items) if item.get("type") == type_]
     put = [*items]
     for index, call in zip(places, calls, strict=False):
@@ -592,7 +583,7 @@ def put_into(
 
 
 class StreamedReply:
-    """The events of one stream; what they add to the reply is passed on.
+    """The events of one stream; passes their deltas on.
 
     Attributes:
         events: The events so far.
@@ -616,7 +607,7 @@ class StreamedReply:
                 self._listen(piece)
 
     def whole(self) -> Any:
-        """Return the reply, None where its end did not come."""
+        """Return the reply, None without its end."""
         for piece in self._thoughts.rest():
             self._listen(piece)
         with self._adapter.reading():

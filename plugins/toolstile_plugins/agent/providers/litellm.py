@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from inspect import isawaitable
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from toolstile_plugins.dialects.openai import OpenAI
 
 
 class _Dialect(OpenAI):
-    # Its messages carry fields, such as signatures, that OpenAI does not take.
+    # Its messages carry fields, such as signatures, that OpenAI rejects.
     name = "litellm"
 
 
@@ -52,21 +52,25 @@ class LiteLLM(OpenAIChat):
             if not given.get("stream"):
                 return client(**given)
             opened = client(**given, stream_options={"include_usage": True})
-            return _opened_async(opened) if isawaitable(opened) else _with_refusals(opened)
+
+            async def opened_async() -> Any:
+                return _with_refusals(await opened)
+
+            return opened_async() if isawaitable(opened) else _with_refusals(opened)
 
         return create
 
     def keys(self, client: Any) -> list[str]:
-        """Return the keys; LiteLLM reads those of all its providers from the environment."""
+        """Return the keys; LiteLLM reads the keys of all its providers from the environment."""
         named = (value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN")))
         return [*super().keys(client), *named]
 
     def whole(self, stream: StreamedReply) -> Any:
-        """Return what LiteLLM makes of its chunks."""
+        """Return the reply that LiteLLM builds from its chunks."""
         return self.imported().stream_chunk_builder(stream.events)
 
     def fault(self, error: Exception) -> Exception | None:
-        """Return a fault, or the error of a setting that the model behind does not take."""
+        """Return a fault, or the error of a setting that the model does not support."""
         if type(error).__name__ == "UnsupportedParamsError":
             return ConfigurationError(str(error))
         return super().fault(error)
@@ -79,7 +83,7 @@ class LiteLLM(OpenAIChat):
 
 
 def _with_refusals(stream: Any) -> Any:
-    """Return a stream whose refusals are text; LiteLLM drops chunks that hold nothing else."""
+    """Return a stream whose refusals are text; LiteLLM drops chunks with a refusal alone."""
     chunks, is_refused = stream.completion_stream, False
 
     def shown(chunk: Any) -> Any:
@@ -97,7 +101,3 @@ def _with_refusals(stream: Any) -> Any:
 
     stream.completion_stream = ashown() if hasattr(chunks, "__aiter__") else map(shown, chunks)
     return stream
-
-
-async def _opened_async(opened: Awaitable[Any]) -> Any:
-    return _with_refusals(await opened)

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions, which many other servers speak as well."""
+"""OpenAI's Chat Completions, which many other servers offer as well."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from toolstile_plugins.agent.providers.base import (
     ClientAdapter,
     StreamedReply,
     delta_of,
+    error_in,
     fault_in,
-    told_in,
 )
 from toolstile_plugins.dialects.openai import OpenAI
 from toolstile_plugins.dialects.openai_strict import strict_schema
@@ -22,7 +22,7 @@ from toolstile_plugins.dialects.parse import field, mapping, text_of
 from toolstile_plugins.dialects.streams import ChatCalls
 
 OF_TOOLS: Final = ("tool_choice", "parallel_tool_calls")
-"""Settings that the API refuses where no tool is offered."""
+"""Settings that the API rejects without tools."""
 
 _TAKEN: Final = (
     *("temperature", "top_p", "stop", "seed", "reasoning_effort", "verbosity", "service_tier"),
@@ -38,9 +38,9 @@ _STOPS: Final = {
 
 
 class OpenAIChat(ClientAdapter):
-    """A model behind Chat Completions; `base_url` may name any server that speaks it.
+    """A model behind Chat Completions; `base_url` may name any compatible server.
 
-    The setting `max_tokens` bounds the reply, reasoning included; OpenAI gets it as
+    The setting `max_tokens` limits the reply with its reasoning; OpenAI receives it as
     `max_completion_tokens`.
     """
 
@@ -56,10 +56,20 @@ class OpenAIChat(ClientAdapter):
         settings = self.settings(request.settings)
         if (name := chosen_tool(settings)) is not None:
             settings["tool_choice"] = {"type": "function", "function": {"name": name}}
-        said = [{"role": "system", "content": request.system}]
+        said: list[dict[str, Any]] = [{"role": "system", "content": request.system}]
         for message in self.portable(request.messages):
             own = message.dialect == self.dialect.name
-            said += (own and _own(message)) or _neutral(message)
+            if own_messages := own and _own(message):
+                said += own_messages
+            elif message.role is Role.TOOL:
+                said += [
+                    {"role": "tool", "tool_call_id": answer.call_id, "content": answer.text}
+                    for answer in message.answers
+                ]
+            else:
+                calls = [_call(call) for call in message.calls]
+                more = {"content": message.text or None, "tool_calls": calls} if calls else {}
+                said.append({"role": message.role.value, "content": message.text, **more})
         given = {"model": self.model, "messages": said, **settings}
         given = with_tools(given, request, self.dialect)
         if request.output is not None:
@@ -80,12 +90,12 @@ class OpenAIChat(ClientAdapter):
         return create
 
     def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
-        """Yield what a chunk adds; of several choices the first counts.
+        """Yield the deltas of a chunk; of several choices the first counts.
 
-        The chunk is put right for the library, which takes each index, id and name as it comes.
+        The chunk is corrected for the library, which trusts each index, id and name.
         """
         event.choices = event.choices or list[Any]()
-        if not event.choices and (error := told_in(event)):
+        if not event.choices and (error := error_in(event)):
             raise fault_in(error, self.name)
         for choice in event.choices:
             if choice.delta is None:
@@ -114,7 +124,7 @@ class OpenAIChat(ClientAdapter):
         yield delta_of(call, part.function.arguments)
 
     def whole(self, stream: StreamedReply) -> Any:
-        """Return what the client library makes of its chunks."""
+        """Return the completion that the client library builds from the chunks."""
         from openai.lib.streaming.chat import ChatCompletionStreamState  # of an extra
 
         state: Any = ChatCompletionStreamState()
@@ -128,7 +138,7 @@ class OpenAIChat(ClientAdapter):
         usage = usage_of(reply.usage, "prompt", "completion")
         error = field(reply, "error") or field(choice, "error")
         if choice is None:
-            error = told_in(reply)
+            error = error_in(reply)
         if error:
             raise fault_in(error, self.name, usage)
         if choice is None or choice.finish_reason in {None, "error"}:
@@ -143,26 +153,26 @@ class OpenAIChat(ClientAdapter):
 
 
 def chosen_tool(settings: Mapping[str, Any]) -> str | None:
-    """Return the tool that `tool_choice` names, None where it names none."""
+    """Return the tool that `tool_choice` names, or None."""
     choice = settings.get("tool_choice")
     return choice if isinstance(choice, str) and choice not in _CHOICES else None
 
 
 def with_tools(given: dict[str, Any], request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
-    """Return arguments with the tools; without any, what is said of them is left out."""
+    """Return arguments with the tools; without tools, the settings about them are left out."""
     if not request.tools:
         return {name: value for name, value in given.items() if name not in OF_TOOLS}
     return {**given, "tools": dialect.schemas(request.tools)}
 
 
 def answer_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an answer for either API, strict where it can be."""
+    """Return the schema of an answer for both APIs, strict if possible."""
     strict = strict_schema(dict(schema))
     return {"schema": dict(schema) if strict is None else strict, "strict": strict is not None}
 
 
 def usage_of(usage: Any, read: str, written: str) -> Usage | None:
-    """Return the tokens of a reply, under the names that either API has for them."""
+    """Return the tokens of a reply, under the names of either API."""
     if usage is None:
         return None
 
@@ -184,7 +194,7 @@ def _delta(said: object) -> Any:
 
 
 def _own(message: Message) -> list[dict[str, Any]]:
-    """Return a message as it came, with its calls as they go back; empty where it lacks one."""
+    """Return a message as received, with its calls; empty if a call is missing in it."""
     item = message.items[0] if message.items else dict[str, Any]()
     made: list[dict[str, Any]] = item.get("tool_calls") or []
     if not item or len(made) != len(message.calls):
@@ -197,27 +207,16 @@ def _own(message: Message) -> list[dict[str, Any]]:
     return [{**item, "tool_calls": [{**old, **new} for old, new in zip(made, calls, strict=True)]}]
 
 
-def _neutral(message: Message) -> list[dict[str, Any]]:
-    if message.role is Role.TOOL:
-        return [
-            {"role": "tool", "tool_call_id": answer.call_id, "content": answer.text}
-            for answer in message.answers
-        ]
-    calls = [_call(call) for call in message.calls]
-    more = {"content": message.text or None, "tool_calls": calls} if calls else {}
-    return [{"role": message.role.value, "content": message.text, **more}]
-
-
 def _call(call: CallMade) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function}
 
 
 def _item(said: Any) -> dict[str, Any]:
-    """Return a message as it came, without what is null and what reading a stream adds."""
+    """Return a message as received, without nulls and the library's additions."""
     item: dict[str, Any] = said.to_dict(mode="json", warnings=False)
     for call in item.get("tool_calls") or ():
         call.pop("index", None)
         call.get("function", {}).pop("parsed_arguments", None)
-    told = {name: value for name, value in item.items() if value is not None and name != "parsed"}
-    return {"role": "assistant", "content": None, **told}
+    kept = {name: value for name, value in item.items() if value is not None and name != "parsed"}
+    return {"role": "assistant", "content": None, **kept}

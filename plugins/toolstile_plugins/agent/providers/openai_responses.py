@@ -1,4 +1,4 @@
-"""OpenAI's Responses API, without state on its side: reasoning comes and goes encrypted."""
+"""OpenAI's Responses API, without state on its side: encrypted reasoning is sent back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from toolstile_plugins.agent.providers.base import (
     ClientAdapter,
     StreamedReply,
     delta_of,
+    error_in,
     fault_in,
     put_into,
-    told_in,
 )
 from toolstile_plugins.agent.providers.openai_chat import (
     OF_TOOLS,
@@ -37,6 +37,7 @@ _TAKEN: Final = (
     *("prompt_cache_key", "metadata", "safety_identifier", "extra_headers", "extra_body"),
     *OF_TOOLS,
 )
+_TEXT: Final = "response.output_text.delta"
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
@@ -89,31 +90,34 @@ class OpenAIResponses(ClientAdapter):
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 yield ThoughtDelta(event.delta)
             case "response.output_item.added" if event.item.type == FUNCTION_CALL:
-                call = PartialCall(event.item.name, event.item.call_id)
+                call = PartialCall(event.item.name, event.item.call_id, event.item.arguments)
                 stream.reader[field(event, "output_index") or event.item.id] = call
                 yield delta_of(call, event.item.arguments)
             case "response.function_call_arguments.delta":
                 key = field(event, "output_index") or field(event, "item_id")
-                yield delta_of(stream.reader.get(key) or PartialCall(), event.delta)
+                call = stream.reader.get(key) or PartialCall()
+                call.add(event.delta)
+                yield delta_of(call, event.delta)
             case _:
                 pass
 
     def whole(self, stream: StreamedReply) -> Any:
-        """Return the response that the last event brings; some servers leave its items out."""
+        """Return the response of the last event; some servers leave out its items, or all items."""
         last = stream.events[-1]
         if last.type not in _ENDS:
-            if told := told_in(last):
-                raise fault_in(told, self.name)
+            if fault := error_in(last):
+                raise fault_in(fault, self.name)
             return None
-        done = (each for each in stream.events if each.type == "response.output_item.done")
+        done = [each.item for each in stream.events if each.type == "response.output_item.done"]
         output = last.response.output
-        last.response.output = output or [each.item for each in done] or output
+        if not output and (done or output is not None):
+            last.response.output = done or _streamed_items(stream)
         return last.response
 
     def turn(self, reply: Any) -> Turn:
         """Read a response."""
-        if field(reply, "output") is None and (told := told_in(reply)):
-            raise fault_in(told, self.name)
+        if field(reply, "output") is None and (fault := error_in(reply)):
+            raise fault_in(fault, self.name)
         usage = usage_of(reply.usage, "input", "output")
         if reply.error or reply.status == "failed":
             raise fault_in(reply.error or reply.status, self.name, usage)
@@ -131,11 +135,32 @@ class OpenAIResponses(ClientAdapter):
             is_filtered = reply.incomplete_details.reason == "content_filter"
             stop = StopReason.REFUSED if is_filtered else StopReason.MAX_TOKENS
         if is_odd or reply.status == "incomplete":
-            dialect, items = "", []  # half an item is not taken back
+            dialect, items = "", []  # because the API rejects half an item
         if refusal:
             stop = StopReason.REFUSED
         said = Message(Role.ASSISTANT, text or refusal, calls, (), dialect, tuple(items))
         return Turn(said, stop, usage, reply.model, reply.id or "")
+
+
+def _streamed_items(stream: StreamedReply) -> list[Any]:
+    """Return the items of a stream that consists of deltas alone."""
+    from openai.types import responses  # of an extra
+
+    content = [
+        responses.ResponseOutputText.construct(type="output_text", text=text)
+        for text in ["".join(each.delta for each in stream.events if each.type == _TEXT)]
+        if text
+    ]
+    message = responses.ResponseOutputMessage.construct(
+        type="message", role="assistant", content=content
+    )
+    calls: list[Any] = [
+        responses.ResponseFunctionToolCall.construct(
+            type=FUNCTION_CALL, call_id=call.call_id, name=call.name, arguments=call.arguments
+        )
+        for call in stream.reader.values()
+    ]
+    return [message, *calls] if content else calls
 
 
 def _input(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:
@@ -143,7 +168,14 @@ def _input(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:
     for message in messages:
         items = message.items if message.dialect == dialect else ()
         if put := put_into(items, FUNCTION_CALL, [*map(_call, message.calls)]):
-            sent += filter(_is_whole, put)
+            # The API does not find reasoning again of which only the id came.
+            sent += [
+                item
+                for item in put
+                if item["type"] != "reasoning"
+                or item.get("encrypted_content")
+                or item.get("content")
+            ]
             continue
         if message.text:
             sent.append({"role": message.role.value, "content": message.text})
@@ -153,11 +185,6 @@ def _input(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:
             for answer in message.answers
         ]
     return sent
-
-
-def _is_whole(item: Mapping[str, Any]) -> bool:
-    """Tell an item from reasoning of which only the id came, which the API does not find again."""
-    return item["type"] != "reasoning" or bool(item.get("encrypted_content") or item.get("content"))
 
 
 def _call(call: CallMade) -> dict[str, Any]:

@@ -454,6 +454,19 @@ def test_a_response_whose_last_event_lacks_its_items_has_them() -> None:
     assert (turn.text, [call.arguments for call in turn.tool_calls]) == ("I look.", [X])
 
 
+@pytest.mark.parametrize("called", [False, True])
+def test_a_response_that_streams_deltas_alone_has_its_text_and_its_calls(called: bool) -> None:
+    api = ResponsesApi()
+    script = calling(("a", X), text="I look.") if called else saying("I look.")
+    events: Any = [*api.events(api.reply(script, 1, {}), {})]
+    events[-1] = {**events[-1], "response": {**events[-1]["response"], "output": []}}
+    events = [each for each in events if each.get("type") != "response.output_item.done"]
+    with FakeProvider(api, events) as fake, adapter_for("openai-responses", fake) as adapter:
+        turn = adapter.send(ASKED, lambda _: None)
+    calls = [(call.name, call.arguments) for call in turn.tool_calls]
+    assert (turn.text, calls) == ("I look.", [("look", X)] if called else [])
+
+
 @pytest.mark.parametrize("indices", [lambda _: 0, lambda n: n + 4, lambda _: None])
 def test_blocks_of_anthropic_are_told_apart_whatever_their_indices(indices: Any) -> None:
     api = AnthropicApi()
