@@ -1,1 +1,1 @@
-"""Adapters into the agents that people have: one module per framework, imported by its user."""
+"""Adapters for agent frameworks, one module each, imported by the user of the framework."""

@@ -1,7 +1,7 @@
 """Claude Agent SDK: our tools as a server of its sessions, and its tools behind our stages.
 
-Claude Code runs in a process of its own and asks over a pipe, call by call: each is dispatched by
-itself. Of a tool of Claude Code, the handler is what happens between two of its hooks.
+Claude Code runs in another process and asks over a pipe, call by call: each call is dispatched by
+itself. Between two of its hooks, Claude Code runs its tool: that is the handler of the call.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ Theirs = Iterable[str] | Mapping[str, Mapping[str, Any]] | ClaudeAgentOptions
 
 
 PREFIX: Final = "mcp__toolstile__"
-"""The beginning of the names of our tools in Claude Code."""
+"""The prefix of our tools in Claude Code."""
 WAIT: Final = 7 * 24 * 3600.0
-"""Seconds that a hook may take: the approver may be a person."""
+"""Seconds that a hook may take, since the approver may be a person."""
 _CALLS: Final = "claude_session_calls"
 AGAIN: Final = "Call it again, unchanged: the session then waits for the answer."
 
@@ -80,7 +80,7 @@ _Answered = tuple[str, str, GivenAnswer]
 _Place = tuple[str, str]
 """A session and the id of a call: the forks of a session have the same ids."""
 _Same = tuple[str, str]
-"""The id of a call, and its tool and arguments: our server is told of no session."""
+"""The id of a call, and its tool and arguments: our server does not know the session."""
 _Kept = TypeVar("_Kept")
 
 
@@ -90,46 +90,43 @@ _Kept = TypeVar("_Kept")
 def toolset(tools: ExecutorHandle) -> McpSdkServerConfig:
     """Return the tools of an executor for `ClaudeAgentOptions(mcp_servers={"toolstile": ...})`.
 
-    Claude Code lists them once, when a session connects: those of closed sections are there, too.
+    Claude Code lists them once, when a session connects, with the tools of closed sections.
 
     Args:
-        tools: The executor. Where its hooks are `governed`, a call that waits for a person pauses
-            the session.
+        tools: The executor. With its hooks in `governed` options, a call that waits for a person
+            pauses the session.
     """
     return _server(calls_of(tools), is_offering=True)
 
 
 def _server(calls: SessionCalls, *, is_offering: bool) -> McpSdkServerConfig:
     async def listed(*_: object) -> ListToolsResult:
-        shown = _shown(calls.tools) if is_offering else []
+        prompt, session = calls.tools.prompt, calls.tools.session
+        places = prompt.places(session)
+        closed = [tool for place in places if not place.open for tool in place.section.tools]
+        shown = [
+            {
+                "name": tool.name,
+                "description": (schema := ToolSchema.of(tool)).description,
+                "inputSchema": {"type": "object", **schema.parameters},
+                # Claude Code makes the read-only calls of a turn side by side, others in order.
+                "annotations": {"readOnlyHint": tool.category == "read"},
+                "_meta": {"anthropic/alwaysLoad": True},
+            }
+            for tool in (*prompt.tools(session), *closed)
+            if is_offering and (not isinstance(tool, ForeignTool) or tool.call is not None)
+        ]
         return ListToolsResult.model_validate({"tools": shown})
 
     async def called(_: object, params: CallToolRequestParams) -> CallToolResult:
         meta = cast("Mapping[str, Any]", params.meta or {})
-        told = meta.get(CALL_ID, "")
-        read = await calls.read(_identified(params.name, params.arguments or {}, told))
+        id_ = meta.get(CALL_ID, "")
+        read = await calls.read(_identified(params.name, params.arguments or {}, id_))
         content = [{"type": "text", "text": read.text}]
         return CallToolResult.model_validate({"content": content, "isError": read.is_error})
 
     server = Server(SERVER, lifespan=calls.connected, on_list_tools=listed, on_call_tool=called)
     return McpSdkServerConfig(type="sdk", name=SERVER, instance=server)
-
-
-def _shown(tools: ExecutorHandle) -> list[dict[str, Any]]:
-    places = tools.prompt.places(tools.session)
-    closed = [tool for place in places if not place.open for tool in place.section.tools]
-    return [
-        {
-            "name": tool.name,
-            "description": (schema := ToolSchema.of(tool)).description,
-            "inputSchema": {"type": "object", **schema.parameters},
-            # Claude Code makes the read-only calls of a turn side by side, and others in order.
-            "annotations": {"readOnlyHint": tool.category == "read"},
-            "_meta": {"anthropic/alwaysLoad": True},
-        }
-        for tool in (*tools.prompt.tools(tools.session), *closed)
-        if not isinstance(tool, ForeignTool) or tool.call is not None
-    ]
 
 
 # --- Their tools behind our stages
@@ -138,36 +135,30 @@ def _shown(tools: ExecutorHandle) -> list[dict[str, Any]]:
 def foreign_tools(theirs: Theirs = BUILT_IN) -> list[ForeignTool]:
     """Return tools of Claude Code for `host.executor(tools=...)`, under their own names.
 
-    Their categories go by their names, `side_effect` for one that is not known; Claude Code's own
-    timeouts hold. The configuration says the rest, as under `[tools.Bash]`.
+    Their names decide their categories, `side_effect` for an unknown tool; Claude Code's timeouts
+    apply. The configuration says the rest, as under `[tools.Bash]`.
 
     Args:
         theirs: Their names, such as `Bash` or `mcp__github__create_issue`; JSON Schemas of their
-            arguments by name, where our parse shall hold them, too; or options that name them.
+            arguments by name, to check the arguments here, too; or options that name them.
     """
-    schemas = _schemas(theirs)
+    has_schemas = isinstance(cast("object", theirs), Mapping)
+    schemas = cast("Mapping[str, Any]", theirs) if has_schemas else {}
+    names = cast("Iterable[str]", theirs)
+    if isinstance(theirs, ClaudeAgentOptions):
+        own = theirs.tools if isinstance(theirs.tools, list) else BUILT_IN
+        allowed = (name for name in theirs.allowed_tools if name.startswith("mcp__"))
+        names = [*own, *(name for name in allowed if not name.startswith(PREFIX))]
     return [
         ForeignTool(
             name,
-            f"{name}, which Claude Code carries out.",
+            f"{name}, a tool of Claude Code.",
             schemas.get(name, {"type": "object"}),
             category="read" if name in READ else "write" if name in WRITE else "side_effect",
             timeout=None,
         )
-        for name in _names(theirs)
+        for name in names
     ]
-
-
-def _schemas(theirs: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", theirs) if isinstance(theirs, Mapping) else {}
-
-
-def _names(theirs: Theirs) -> Iterable[str]:
-    if not isinstance(theirs, ClaudeAgentOptions):
-        return theirs
-    own = theirs.tools if isinstance(theirs.tools, list) else BUILT_IN
-    allowed = (name for name in theirs.allowed_tools if name.startswith("mcp__"))
-    return [*own, *(name for name in allowed if not name.startswith(PREFIX))]
 
 
 @overload
@@ -175,17 +166,17 @@ def governed(theirs: ClaudeAgentOptions, tools: ExecutorHandle) -> ClaudeAgentOp
 @overload
 def governed(theirs: Iterable[str], tools: ExecutorHandle) -> Hooks: ...
 def governed(theirs: Theirs, tools: ExecutorHandle) -> ClaudeAgentOptions | Hooks:
-    """Put every call of a session behind the stages of an executor, also those of its subagents.
+    """Put every call of a session and of its subagents behind the stages of an executor.
 
-    The permissions of Claude Code hold as before.
+    The permissions of Claude Code apply as before.
 
     Args:
         theirs: The options of the session, or the names of its tools.
-        tools: An executor that knows them: `host.executor(tools=foreign_tools(theirs))`. A tool
-            that it does not know is refused.
+        tools: An executor that knows them: `host.executor(tools=foreign_tools(theirs))`. It
+            rejects a call of an unknown tool.
 
     Returns:
-        The options with our hooks beside theirs; of names, the hooks for
+        The options with our hooks beside theirs; for names, the hooks for
         `ClaudeAgentOptions(hooks=...)`.
     """
     calls = calls_of(tools)
@@ -195,7 +186,7 @@ def governed(theirs: Theirs, tools: ExecutorHandle) -> ClaudeAgentOptions | Hook
     own = theirs.hooks or {}
     both: Hooks = {event: [*own.get(event, []), *hooks.get(event, [])] for event in own | hooks}
     servers = theirs.mcp_servers
-    if isinstance(servers, dict):  # the server tells when the session ends
+    if isinstance(servers, dict):  # the server learns the end of the session
         servers = {SERVER: _server(calls, is_offering=False), **servers}
     return replace(theirs, hooks=both, mcp_servers=servers)
 
@@ -204,7 +195,7 @@ def governed(theirs: Theirs, tools: ExecutorHandle) -> ClaudeAgentOptions | Hook
 
 
 def paused(message: ResultMessage, tools: ExecutorHandle) -> Paused | None:
-    """Return the call for which a session is paused, None where it has ended.
+    """Return the call for which a session is paused, None if the session has ended.
 
     Args:
         message: The last message of the session.
@@ -239,9 +230,9 @@ class Paused:
         id: The id of the call in Claude Code.
         name: Its tool.
         arguments: Its arguments.
-        question: The question to a person, the diff where there is one, and the token of the
-            answer; give that only to those who may decide.
-        call_id: The host's id of the call; "" in one of an earlier release.
+        question: The question to a person, a diff if the call has one, and the token of the
+            answer; show the token only to people who may decide.
+        call_id: The host's id of the call; "" from an earlier release.
     """
 
     session_id: str
@@ -254,18 +245,18 @@ class Paused:
 
 @dataclass(frozen=True)
 class Read:
-    """The answer to a call of our own tools, as its model reads it."""
+    """The answer to a call of our tools, as its model reads it."""
 
     text: str
     is_error: bool
 
 
 class ToolFailed(Exception):
-    """A tool of Claude Code has failed; the model reads its own words."""
+    """A tool of Claude Code has failed; the model reads the error of the tool."""
 
 
 class Carried:
-    """The handler of a call that Claude Code carries out: it runs until the result is there."""
+    """The handler of a call that Claude Code makes: it runs until the result arrives."""
 
     def __init__(self, data: PreToolUseHookInput) -> None:
         loop = asyncio.get_running_loop()
@@ -276,7 +267,7 @@ class Carried:
         self.whose = data["session_id"], data.get("agent_id")
 
     async def run(self, arguments: dict[str, Any], _: ToolContext) -> Any:
-        """Say that the call may be carried out, and with what arguments; return its result."""
+        """Admit the call with its arguments; return its result."""
         if not self.admitted.done():  # a call that met a conflict runs again
             self.admitted.set_result(arguments)
         return await asyncio.shield(self.result)
@@ -310,8 +301,8 @@ class SessionCalls:
             "PreToolUse": [self._before, self._hold],
             "PostToolUse": [self._after],
             "PostToolUseFailure": [self._after],
-            # At the end of a turn's calls or of a subagent, and at the next prompt: a call that
-            # was not carried out by then will not be.
+            # After a turn's calls or a subagent, and at the next prompt, a call that did not run
+            # before will not run.
             "PostToolBatch": [self._end_left],
             "SubagentStop": [self._end_left],
             "UserPromptSubmit": [self._end_left],
@@ -333,7 +324,7 @@ class SessionCalls:
     # --- Our tools
 
     async def read(self, call: ToolCall) -> Read:
-        """Return the answer to a call of our own tools."""
+        """Return the answer to a call of our tools."""
         known = _taken(self._known, _same(call))
         if isinstance(known, Read):
             return known
@@ -355,7 +346,7 @@ class SessionCalls:
             return Read(cut(legible(str(error))), is_error=True)
 
     async def _before_own(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
-        """Pause the session for a call that a person has to approve."""
+        """Pause the session for a call that a person must approve."""
         call = _call(data)
         if (answered := self.answers.pop(_place(data), None)) is not None:
             self._known[_same(call)] = answered
@@ -363,7 +354,7 @@ class SessionCalls:
         repeated = self._repeatable.pop(_key(call.name, call.arguments), None)
         if repeated is not None:
             return self._defer(data, repeated)
-        # Any other is dispatched once it has passed the hooks and the permissions of others.
+        # Another call is dispatched after the hooks and the permissions of others.
         offered = self.tools.prompt.tools(self.tools.session)
         if not any(tool.name == call.name and tool.requires_confirmation for tool in offered):
             return {}
@@ -378,7 +369,7 @@ class SessionCalls:
     # --- Their tools
 
     async def _admit(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
-        """Let Claude Code carry a call out, perhaps with edited arguments, or refuse it."""
+        """Let Claude Code make a call, perhaps with edited arguments, or reject it."""
         carried = Carried(data)
         call = replace(_call(data), cancellation=carried.cancellation)
         try:
@@ -413,7 +404,7 @@ class SessionCalls:
         session_id, call_id = place = _place(data)
         decided = self._decided[place] = asyncio.get_running_loop().create_future()
         try:
-            if self._deferred.get(session_id) == call_id:  # the session goes on
+            if self._deferred.get(session_id) == call_id:  # the session continues
                 del self._deferred[session_id]
                 self.paused.pop(place, None)
             is_own = data["tool_name"].startswith(PREFIX)
@@ -422,7 +413,7 @@ class SessionCalls:
             decided.set_result(None)
 
     async def _hold(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
-        """Refuse a call that waits where Claude Code passes over `defer`, as without streaming."""
+        """Reject a waiting call if Claude Code ignores `defer`, as it does without streaming."""
         place = _place(given)
         if (decided := self._decided.pop(place, None)) is not None:
             await decided
@@ -446,7 +437,7 @@ class SessionCalls:
         return _decide(permissionDecision="defer", permissionDecisionReason=outcome.text)
 
     async def _after(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
-        """End a call with its result; tell the model where that does not hold."""
+        """End a call with its result; tell the model if the result is not kept."""
         data = cast("PostToolUseHookInput | PostToolUseFailureHookInput", given)
         if (carried := self._carried.pop(_place(data), None)) is None:
             why = _taken(self._stops, _same(_call(data)))
@@ -460,12 +451,20 @@ class SessionCalls:
         else:
             carried.result.set_exception(ToolFailed(data["error"]))
         await asyncio.wait([carried.outcome])
-        return _after(carried, response)
+        if (error := carried.outcome.exception()) is not None:
+            return _stop(str(error))
+        outcome = carried.outcome.result()
+        if outcome.is_error and not isinstance(outcome.event.error, ToolFailed):
+            return {"decision": "block", "reason": outcome.text}
+        if outcome.success and outcome.result.value != response:  # a plugin has replaced it
+            output = {"hookEventName": "PostToolUse", "updatedToolOutput": outcome.result.value}
+            return {"hookSpecificOutput": cast("Any", output)}
+        return {}
 
     async def _end_left(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         data = cast("Mapping[str, Any]", given)
         session_id, whose = data["session_id"], (data["session_id"], data.get("agent_id"))
-        if data["hook_event_name"] == "UserPromptSubmit":  # nobody waits for an answer any more
+        if data["hook_event_name"] == "UserPromptSubmit":  # the session waits no longer
             self._deferred.pop(session_id, None)
         batch = [(session_id, call["tool_use_id"]) for call in data.get("tool_calls", ())]
         theirs = [place for place, carried in self._carried.items() if carried.whose == whose]
@@ -473,7 +472,7 @@ class SessionCalls:
         return {}
 
     async def _end(self, places: Iterable[_Place]) -> None:
-        """End calls that nobody carries out any more, as cancelled."""
+        """End calls that will not run, as cancelled."""
         left = [self._carried.pop(place) for place in places if place in self._carried]
         for carried in left:
             carried.cancellation.cancel()
@@ -482,7 +481,7 @@ class SessionCalls:
 
     @asynccontextmanager
     async def connected(self, _: object) -> AsyncGenerator[None]:
-        """Last as long as a session is connected: with the last one, all calls have ended."""
+        """Count a session that is connected; with the last session, all calls end."""
         self._connections += 1
         try:
             yield
@@ -504,10 +503,10 @@ def _call(
     return _identified(name, data["tool_input"], data["tool_use_id"], f"{data['session_id']}/")
 
 
-def _identified(name: str, arguments: dict[str, Any], told: str, session: str = "") -> ToolCall:
-    call = ToolCall(name, arguments, provider_id=told)
-    # Anthropic gives an id once; another server behind Claude Code may give it to a later call.
-    return replace(call, id=f"{session}{told}") if told.startswith("toolu_") else call
+def _identified(name: str, arguments: dict[str, Any], id_: str, session: str = "") -> ToolCall:
+    call = ToolCall(name, arguments, provider_id=id_)
+    # Anthropic uses an id once; another server behind Claude Code may use it again.
+    return replace(call, id=f"{session}{id_}") if id_.startswith("toolu_") else call
 
 
 def _same(call: ToolCall) -> _Same:
@@ -515,7 +514,7 @@ def _same(call: ToolCall) -> _Same:
 
 
 def _taken(kept: dict[_Same, _Kept], same: _Same) -> _Kept | None:
-    """Take what is kept of a call; Claude Code may have put its arguments right since."""
+    """Take the entry of a call; Claude Code may have corrected its arguments since."""
     alike = (other for other in kept if other[0] == same[0])
     found = same if same in kept else next(alike, None)
     return None if found is None else kept.pop(found)
@@ -523,18 +522,6 @@ def _taken(kept: dict[_Same, _Kept], same: _Same) -> _Kept | None:
 
 def _key(name: str, arguments: Any) -> str:
     return f"{name} {json.dumps(arguments, sort_keys=True)}"
-
-
-def _after(carried: Carried, response: Any) -> SyncHookJSONOutput:
-    if (error := carried.outcome.exception()) is not None:
-        return _stop(str(error))
-    outcome = carried.outcome.result()
-    if outcome.is_error and not isinstance(outcome.event.error, ToolFailed):
-        return {"decision": "block", "reason": outcome.text}
-    if outcome.success and outcome.result.value != response:  # a plugin has replaced it
-        output = {"hookEventName": "PostToolUse", "updatedToolOutput": outcome.result.value}
-        return {"hookSpecificOutput": cast("Any", output)}
-    return {}
 
 
 def _decide(**decision: Any) -> SyncHookJSONOutput:
@@ -551,7 +538,7 @@ def _stop(reason: str) -> SyncHookJSONOutput:
 
 def calls_of(tools: ExecutorHandle) -> SessionCalls:
     """Return the calls over an executor; its server and its hooks share them."""
-    # They are kept by the executor: they hold it, so a mapping of all would let none of them go.
+    # The executor keeps them: they refer to it, so a weak mapping would never drop an executor.
     kept: dict[str, SessionCalls] = vars(tools)
     if _CALLS not in kept:
         kept[_CALLS] = SessionCalls(tools)

@@ -1,8 +1,8 @@
 """LangChain and LangGraph: our tools in their agents and graphs, theirs behind our stages.
 
-LangGraph resumes an interrupted node by running it again from its beginning, with all calls of it.
-What came of a call is therefore found by the run of its node, and the answer of a person by the id
-of the call. Neither goes by an order, since the calls of a node run side by side.
+LangGraph resumes an interrupted node by running it again from its beginning, with all its calls.
+So the outcome of a call is found by the run of its node, and the answer of a person by the id of
+the call. Neither depends on an order, since the calls of a node run side by side.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from pydantic import BaseModel, PrivateAttr, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from toolstile_hookspecs import (
     Answer,
@@ -58,7 +58,7 @@ CALL_ID: Final = "call_id"
 OWN_ID: Final = "toolstile_call_id"
 """The key of the host's id, which an earlier release did not have."""
 NODE_RUN: Final = "langgraph_checkpoint_ns"
-"""The key in a call's `meta` of the run of the node that makes it: LangGraph's own name of that."""
+"""The key in a call's `meta` of the run of its node: LangGraph's name for it."""
 _CONTROL: Final = ControlFlow(failures=(ToolException, ValidationError), pauses=(GraphBubbleUp,))
 _CLOSED: Final[dict[str, Any]] = {"type": "object", "additionalProperties": False}
 _ANSWERS: Final = (Answer.APPROVED, Answer.DENIED, Answer.EDITED)
@@ -68,11 +68,8 @@ _NOT_ENDED: Final = {Status.RAISED, Status.CANCELLED, Status.DEADLINE}
 def toolset(tools: ExecutorHandle) -> list[BaseTool]:
     """Return the tools of an executor, for `create_agent` or a `ToolNode`.
 
-    A call that a person has to approve interrupts the graph. The value of the interrupt is plain
-    JSON; give it back with an answer: `Command(resume={**interrupt.value, "answer": True})`.
-
-    Args:
-        tools: The executor.
+    A call that a person must approve interrupts the graph. The value of the interrupt is plain
+    JSON; return it with an answer: `Command(resume={**interrupt.value, "answer": True})`.
     """
     calls = _Calls(tools)
     return [OfferedTool.of(shown, calls) for shown in offered(tools)]
@@ -80,14 +77,21 @@ def toolset(tools: ExecutorHandle) -> list[BaseTool]:
 
 def foreign_tools(theirs: Sequence[TheirTool]) -> list[ForeignTool]:
     """Return their tools for `host.executor(tools=...)`, under their own names."""
-    return [_foreign(_made(each)) for each in theirs]
+    found: list[ForeignTool] = []
+    for each in map(_made, theirs):
+        schema: dict[str, Any] = convert_to_openai_function(each).get("parameters") or {}
+        # A model of pydantic drops unknown arguments; a written schema says it itself.
+        if not isinstance(each.args_schema, dict):
+            schema = {**_CLOSED, **schema}
+        found.append(ForeignTool(each.name, each.description or each.name, schema))
+    return found
 
 
 def governed(theirs: Sequence[TheirTool], tools: ExecutorHandle) -> list[BaseTool]:
     """Return their tools, with each call behind the stages of an executor.
 
     Args:
-        theirs: The tools; a function becomes one as by `@tool`.
+        theirs: The tools; a function becomes a tool as by `@tool`.
         tools: An executor that knows them: `host.executor(tools=foreign_tools(theirs))`.
     """
     calls = _Calls(tools)
@@ -98,22 +102,14 @@ def _made(theirs: TheirTool) -> BaseTool:
     return theirs if isinstance(theirs, BaseTool) else made_tool(theirs)
 
 
-def _foreign(theirs: BaseTool) -> ForeignTool:
-    schema: dict[str, Any] = convert_to_openai_function(theirs).get("parameters") or {}
-    # A model of pydantic drops what it does not know; a written schema says it itself.
-    if not isinstance(theirs.args_schema, dict):
-        schema = {**_CLOSED, **schema}
-    return ForeignTool(theirs.name, theirs.description or theirs.name, schema)
-
-
 class OfferedTool(BaseTool):
-    """A tool of an executor; its arguments come to our parse as the model gave them."""
+    """A tool of an executor; it passes the model's arguments on unchanged."""
 
-    _calls: _Calls = PrivateAttr()
+    _calls: _Calls = cast("Any", None)  # set by `of`
 
     @classmethod
     def of(cls, shown: ToolSchema, calls: _Calls) -> OfferedTool:
-        """Return the tool as it is shown to models."""
+        """Return the tool with the schema that models read."""
         schema: dict[str, Any] = {"properties": {}, **shown.parameters}
         made = cls(name=shown.name, description=shown.description, args_schema=schema)
         made._calls = calls
@@ -142,18 +138,22 @@ class OfferedTool(BaseTool):
 
 
 class GovernedTool(BaseTool):
-    """A tool of theirs, with each call behind our stages; in all else it is what it was."""
+    """A tool of theirs, unchanged but that each call passes our stages."""
 
-    _calls: _Calls = PrivateAttr()
-    _theirs: BaseTool = PrivateAttr()
-    _hidden: frozenset[str] = PrivateAttr()
+    _calls: _Calls
+    _theirs: BaseTool
+    _hidden: frozenset[str]
 
     @classmethod
     def of(cls, theirs: BaseTool, calls: _Calls) -> BaseTool:
-        """Return a tool that is of the class of theirs, too."""
+        """Return a tool that is an instance of the class of theirs, too."""
         foreign_tool(calls.tools, theirs.name, "foreign_tools(theirs)")
         made = theirs.model_copy()
-        own = {"_calls": calls, "_theirs": theirs, "_hidden": _injected(theirs)}
+        hidden, shown = frozenset[str](), theirs.tool_call_schema
+        if not isinstance(shown, dict):  # LangGraph injects the arguments that are not shown
+            fields = cast("type[BaseModel]", theirs.get_input_schema()).model_fields
+            hidden = frozenset(fields) - frozenset(cast("type[BaseModel]", shown).model_fields)
+        own = {"_calls": calls, "_theirs": theirs, "_hidden": hidden}
         private = {**(made.__pydantic_private__ or {}), **own}
         object.__setattr__(made, "__class__", _governed_class(type(theirs)))
         object.__setattr__(made, "__pydantic_private__", private)
@@ -165,11 +165,11 @@ class GovernedTool(BaseTool):
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Run it with `arun`, also where theirs would go to a thread with `invoke`."""
+        """Run it with `arun`, even if theirs would run `invoke` on a thread."""
         return await BaseTool.ainvoke(self, input, config, **kwargs)
 
     def run(self, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run their tool within a call of ours; return what it returned."""
+        """Run their tool within a call of ours; return its result."""
         shown, whole = self._parted(tool_input)
         node, call_id = _NodeRun.of(kwargs.get("config")), kwargs.get("tool_call_id")
         one = _TheirRun()
@@ -184,7 +184,7 @@ class GovernedTool(BaseTool):
         return one.answer(outcome, call_id)
 
     async def arun(self, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run their tool within a call of ours; return what it returned."""
+        """Run their tool within a call of ours; return its result."""
         shown, whole = self._parted(tool_input)
         node, call_id = _NodeRun.of(kwargs.get("config")), kwargs.get("tool_call_id")
         one = _TheirRun()
@@ -201,7 +201,7 @@ class GovernedTool(BaseTool):
     def _parted(
         self, given: str | dict[str, Any]
     ) -> tuple[dict[str, Any], Callable[[dict[str, Any]], Any]]:
-        """Return the model's arguments, and what adds to them what LangGraph has injected."""
+        """Return the model's arguments, and a function that adds the injected ones."""
         if isinstance(given, str):
             name = next(iter(self.args))
             return {name: given}, lambda arguments: arguments[name]
@@ -221,14 +221,6 @@ def _governed_class(kind: type[BaseTool]) -> type[BaseTool]:
     return type(f"Governed{kind.__name__}", (GovernedTool, kind), {"__module__": __name__})
 
 
-def _injected(theirs: BaseTool) -> frozenset[str]:
-    shown = theirs.tool_call_schema
-    if isinstance(shown, dict):
-        return frozenset()
-    fields = cast("type[BaseModel]", theirs.get_input_schema()).model_fields
-    return frozenset(fields) - frozenset(cast("type[BaseModel]", shown).model_fields)
-
-
 class _TheirRun:
     def __init__(self) -> None:
         self.run = ForeignRun(_CONTROL)
@@ -236,10 +228,10 @@ class _TheirRun:
         self._content: Any = None
 
     def keep(self, returned: Any) -> Any:
-        """Return what is recorded of the object that their tool returned.
+        """Keep the object that their tool returned, and return its content for our record.
 
         Raises:
-            ToolException: With its text, where it is marked as an error.
+            ToolException: With the text of an object that is marked as an error.
         """
         self._returned = self._content = returned
         if isinstance(returned, ToolMessage):
@@ -249,7 +241,7 @@ class _TheirRun:
         return self._content
 
     def answer(self, outcome: Outcome, call_id: str | None) -> Any:
-        """Return what their agent gets: the object that their tool returned, or our text."""
+        """Return the result for their agent: the object that their tool returned, or our text."""
         if outcome.success and self.run.given(outcome) is self._content:
             return self._returned
         return _message(outcome, call_id, is_error=not outcome.success)
@@ -273,7 +265,7 @@ class _Calls:
         self._running = {}
 
     def dispatch(self, call: ToolCall, node: _NodeRun, using: ForeignCall | None = None) -> Outcome:
-        """Dispatch a call, or go on with one.
+        """Dispatch a call, or resume it.
 
         Raises:
             GraphInterrupt: When it waits for a person.
@@ -306,7 +298,7 @@ class _Calls:
             if not others:
                 del self._running[node.name]
         if outcome.status is Status.PENDING and others:
-            # An interrupt ends the node, and would leave its other calls running behind it.
+            # An interrupt ends the node, and its other calls would keep running.
             await asyncio.wait(others)
         return node.interrupted_by(outcome)
 
@@ -321,15 +313,15 @@ class _Calls:
         return await self.tools.aresume(call, given[TOKEN], _answer(given), using=using)
 
     def _known(self, call: ToolCall, node: _NodeRun, given: object) -> Outcome | None:
-        """Return what came of the call when the node ran before, unless it is to go on now."""
+        """Return the outcome of the call in an earlier run of the node, unless it continues now."""
         if not node.is_resumed:
             return None
         for event in reversed(self.tools.session[ToolInvoked].all()):
             if event.call_id == call.id and event.call.meta.get(NODE_RUN) == node.name:
-                goes_on = event.status in _NOT_ENDED or (
+                continues = event.status in _NOT_ENDED or (
                     event.status is Status.PENDING and given is not None
                 )
-                return None if goes_on else Outcome(event)
+                return None if continues else Outcome(event)
         return None
 
 
@@ -345,42 +337,40 @@ def _answer(given: Mapping[str, Any]) -> ApprovalAnswer:
     """Return the answer in a value with which a graph is resumed.
 
     Raises:
-        ValueError: When there is none; the token holds as before.
+        ValueError: Without an answer; the token stays valid.
     """
     said = given.get("answer")
-    told = {True: Answer.APPROVED, False: Answer.DENIED}.get(cast("Any", said), said)
-    if told not in _ANSWERS:
+    answer = {True: Answer.APPROVED, False: Answer.DENIED}.get(cast("Any", said), said)
+    if answer not in _ANSWERS:
         raise ValueError(
-            f"{said!r} is no answer to the question of call {given[CALL_ID]!r}. Resume with "
+            f"{said!r} does not answer the question of call {given[CALL_ID]!r}. Resume with "
             "'answer': 'approved', 'denied' (and a 'reason') or 'edited' (and 'arguments')."
         )
-    edited = given["arguments"] if told == Answer.EDITED else None
-    return ApprovalAnswer(Answer(told), given.get("reason"), edited)
+    edited = given["arguments"] if answer == Answer.EDITED else None
+    return ApprovalAnswer(Answer(answer), given.get("reason"), edited)
 
 
 @dataclass(frozen=True)
 class _NodeRun:
     """The run of a node of a graph; without a name outside of graphs.
 
-    The keys that begin with `__pregel` are LangGraph's own, and those by which its own tools work.
-
-    Attributes:
-        name: The namespace of its checkpoints, the same when it is run again.
+    The keys that begin with `__pregel` belong to LangGraph, whose tools use them, too.
     """
 
     values: Mapping[str, Any]
     name: str | None
+    """The namespace of its checkpoints, the same in a repeated run."""
 
     @classmethod
     def of(cls, config: RunnableConfig | None) -> _NodeRun:
-        """Return the run of which this is the configuration."""
+        """Return the run with this configuration."""
         values = ensure_config(config).get("configurable", {})
         is_graph = "__pregel_scratchpad" in values
         return cls(values, values["checkpoint_ns"] if is_graph else None)
 
     @property
     def is_resumed(self) -> bool:
-        """True where nodes of this step may have run before."""
+        """True if nodes of this step may have run before."""
         return self.name is not None and bool(self.values.get("__pregel_resuming"))
 
     def call(self, tool: str, arguments: Any, call_id: str | None) -> ToolCall:
@@ -393,7 +383,7 @@ class _NodeRun:
         return ToolCall(tool, arguments, id_, meta=meta, provider_id=call_id)
 
     def turn(self) -> tuple[str | None, list[str]]:
-        """Return the id of the message whose calls the graph makes, and the ids of those."""
+        """Return the id of the message whose calls the graph makes, and the ids of these calls."""
         try:
             messages = self.values["__pregel_read"]("messages")
         except KeyError:
@@ -417,7 +407,7 @@ class _NodeRun:
         answers = [given for given in answers if (given[CALL_ID], _own_id(given)) in known]
         if not answers:
             return None
-        # An interrupt of their tool takes what comes after it.
+        # An interrupt of their tool takes the values after it.
         with suppress(GraphInterrupt):
             while interrupt(None) != answers[-1]:
                 pass
@@ -427,8 +417,8 @@ class _NodeRun:
         """Return the outcome of a call, unless it waits for a person.
 
         Raises:
-            GraphInterrupt: With the question, where it waits. `interrupt` would take the answer to
-                another one's question, were there one.
+            GraphInterrupt: With the question of a waiting call. `interrupt` could take the answer
+                to the question of another call.
         """
         if outcome.status is not Status.PENDING or self.name is None:
             return outcome

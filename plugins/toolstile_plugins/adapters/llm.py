@@ -53,12 +53,12 @@ class CallFailed(Exception):
 class CallWaits(PauseChain):
     """A call waits for a person, and its chain with it.
 
-    llm says with `tool_call` which, and with `tool_results` what has ended. A chain whose
-    `messages=` end in the call goes on with it, once it is answered.
+    `tool_call` is the call, `tool_results` has the ended ones; llm sets both. After the answer, a
+    chain whose `messages=` end in the call continues with it.
 
     Args:
         text: The text of the outcome.
-        question: The question, with a diff or ticket where there is one.
+        question: The question, with a diff or ticket if the call has one.
     """
 
     def __init__(self, text: str, question: Mapping[str, str]) -> None:
@@ -72,11 +72,11 @@ def toolset(
     """Return the tools of an executor: `model.chain(text, tools=toolset(tools))`.
 
     Args:
-        tools: The executor. The tools are those that can be called now.
+        tools: The executor, whose tools are the ones that can be called now.
         prefix: Stands before each name.
-        pauses: Whether a call that a person has to approve raises `CallWaits`; else the model reads
+        pauses: Whether a call that a person must approve raises `CallWaits`; else the model reads
             that it waits.
-        side_by_side: Whether an async model runs the calls of a turn side by side; for such alone.
+        side_by_side: Whether the calls of a turn run side by side; for async models only.
     """
     calls = _Calls(tools, pauses=pauses)
     return [
@@ -106,7 +106,7 @@ def governed(theirs: Iterable[ToolDef], tools: ExecutorHandle) -> list[ToolDef]:
         tools: An executor that knows them: `host.executor(tools=foreign_tools(theirs))`.
 
     Raises:
-        DefinitionError: For a tool that the executor does not know, or that runs elsewhere.
+        DefinitionError: For a tool that the executor does not know, or that its provider runs.
     """
     calls = _Calls(tools)
     found = _tools_of(theirs)
@@ -119,7 +119,6 @@ def governed(theirs: Iterable[ToolDef], tools: ExecutorHandle) -> list[ToolDef]:
 
 
 def _tools_of(theirs: Iterable[Any]) -> list[Any]:
-    """Return tools of theirs, which are typed in part."""
     found: list[Any] = []
     function: Callable[[Any], llm.Tool] = getattr(llm.Tool, "function")  # noqa: B009 - untyped
     for each in theirs:
@@ -139,7 +138,7 @@ def _tools_of(theirs: Iterable[Any]) -> list[Any]:
 
 
 def _schema(tool: Any) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, closed where its function takes no others."""
+    """Return the schema of a tool's arguments, closed if its function accepts no others."""
     parameters = inspect.signature(tool.implementation).parameters
     is_open = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     return tool.input_schema if is_open else {"additionalProperties": False, **tool.input_schema}
@@ -187,7 +186,7 @@ def _governed(calls: _Calls, tool: Any) -> _Implementation:
 
     is_async = inspect.iscoroutinefunction(theirs)
     made = _implementation(now, later, is_async=is_async)
-    # llm finds the toolbox of a tool, to prepare and to log it, by what the tool is bound to.
+    # To prepare and to log the toolbox of a tool, llm looks at the object that it is bound to.
     owner = getattr(theirs, "__self__", None)
     return made if owner is None else MethodType(made, owner)
 
@@ -198,13 +197,13 @@ def _implementation(
     *,
     is_async: bool,
 ) -> _Implementation:
-    """Return what llm calls: a coroutine function, or a function that both kinds of models take."""
+    """Return a coroutine function, or a function for both kinds of models."""
 
     async def run_async(*_: object, llm_tool_call: llm.ToolCall, **__: object) -> Any:
         return await later(llm_tool_call)
 
     def run(*_: object, llm_tool_call: llm.ToolCall, **__: object) -> Any:
-        # An async model awaits what it is given; a sync one would show a coroutine to the model.
+        # An async model awaits the result; a sync one would show a coroutine to the model.
         caller = sys._getframe(1).f_code  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         is_awaited = caller.co_flags & inspect.CO_COROUTINE
         return later(llm_tool_call) if is_awaited else now(llm_tool_call)
@@ -220,14 +219,14 @@ def _call(name: str, theirs: Any) -> ToolCall:
 
 
 class _Calls:
-    """Dispatches the calls of a model, each by itself: llm tells a tool of no other call."""
+    """Dispatches the calls of a model, each by itself: llm does not show a tool other calls."""
 
     def __init__(self, tools: ExecutorHandle, *, pauses: bool = True) -> None:
         self.tools = tools
         self._pauses = pauses
 
     def now(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
-        """Dispatch a call, or resume one that was answered.
+        """Dispatch a call, or resume an answered one.
 
         Raises:
             CallWaits: When it waits for a person.

@@ -1,8 +1,8 @@
 """OpenAI Agents SDK: our tools in its agents, and its function tools behind our stages.
 
-The SDK asks for approval before it runs a tool, and at no other moment can a run wait. So a call is
-dispatched when the SDK asks, and what comes of it is kept until the SDK runs the tool. A tool of
-theirs is held within our call until then, so that its guardrails, hooks and timeout come first.
+The SDK asks for approval before it runs a tool, and a run can only wait at this moment. So a call
+is dispatched when the SDK asks, and its outcome is kept until the SDK runs the tool. A tool of
+theirs waits within our call until then, so that its guardrails, hooks and timeout come first.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ with FrameworkImport("openai-agents"):
 
 
 class _Paused(Exception):
-    """Their tool waits for a person, by a rule of its own."""
+    """Their tool waits for a person, by its own rule."""
 
 
 _CONTROL: Final = ControlFlow(pauses=(_Paused,))
@@ -67,11 +67,11 @@ _CONTROL: Final = ControlFlow(pauses=(_Paused,))
 def toolset(tools: ExecutorHandle) -> list[Tool]:
     """Return the tools of an executor: `Agent(name, tools=toolset(tools))`.
 
-    A call that a person has to approve interrupts the run, as by `needs_approval`. See `question`
+    A call that a person must approve interrupts the run, as by `needs_approval`. See `question`
     and `answer`.
 
     Args:
-        tools: The executor. The agent is shown the tools that can be called in each turn.
+        tools: The executor. In each turn the agent has the tools that can be called then.
     """
     gate = _Gate(tools)
     shown = [tool for section in tools.prompt.everywhere() for tool in section.tools]
@@ -85,7 +85,7 @@ def toolset(tools: ExecutorHandle) -> list[Tool]:
 def foreign_tools(theirs: Iterable[Tool]) -> list[ForeignTool]:
     """Return function tools for `host.executor(tools=...)`, under their own names.
 
-    One that has a timeout is ended by the SDK alone.
+    The SDK alone ends a tool that has a timeout.
     """
     return [
         ForeignTool(
@@ -106,7 +106,7 @@ def governed(theirs: Iterable[Tool], tools: ExecutorHandle) -> list[Tool]:
         tools: An executor that knows them: `host.executor(tools=foreign_tools(theirs))`.
 
     Raises:
-        DefinitionError: For a tool that the executor does not know, or that is no function tool.
+        DefinitionError: For a tool that the executor does not know, or that is not a function tool.
     """
     gate = _Gate(tools)
     found = [_function_tool(tool) for tool in theirs]
@@ -116,14 +116,14 @@ def governed(theirs: Iterable[Tool], tools: ExecutorHandle) -> list[Tool]:
 
 
 def question(tools: ExecutorHandle, item: ToolApprovalItem) -> Mapping[str, str]:
-    """Return the question of an interruption: its text, a diff or ticket where there is one.
+    """Return the question of an interruption: its text, and a diff or ticket if it has one.
 
     Args:
         tools: An executor of the session in which the agent ran.
         item: One of `result.interruptions`.
 
     Returns:
-        The question; empty for an interruption by a rule of the tool's own.
+        The question; empty for an interruption by the tool's own rule.
     """
     call = _call_of(item)
     kept = shared.waiting(tools, call.wire_id, _digest(call))
@@ -133,10 +133,10 @@ def question(tools: ExecutorHandle, item: ToolApprovalItem) -> Mapping[str, str]
 def answer(
     tools: ExecutorHandle, state: RunState[Any, Any], item: ToolApprovalItem, given: GivenAnswer
 ) -> None:
-    """Answer an interruption with all that an answer can say, and let its call pass our stages.
+    """Answer an interruption, and let its call pass our stages.
 
-    `state.approve(item)` approves as well. After `state.reject(item)` the SDK answers the model by
-    itself, and our stages do not hear of it.
+    `state.approve(item)` approves as well. After `state.reject(item)` the SDK answers the model
+    without our stages.
 
     Args:
         tools: An executor of the session in which the agent ran.
@@ -156,15 +156,15 @@ def answer(
 
 
 class _Tool(FunctionTool):
-    """A tool of which the SDK asks before it runs it.
+    """A tool about which the SDK asks before it runs it.
 
-    Without this the SDK interrupts the run for arguments that are no JSON object: a person would
-    have to read what the model can put right.
+    The SDK would also interrupt the run for arguments that are not a JSON object, although the
+    model can correct these without a person.
     """
 
     @property
     def needs_approval(self) -> Any:
-        """Ask, where the arguments are an object."""
+        """Ask if the arguments are an object."""
         text = _arguments()
         return self._asks if text is None or isinstance(_read(text), dict) else False
 
@@ -199,14 +199,17 @@ def _offered(gate: _Gate, tool: OurTool[Any, Any]) -> Tool:
 
 def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
     bare = copy(theirs)
-    # What it raises is a failure of the call; else the SDK would make a result of it.
+    # An exception of the tool is a failure of the call; the SDK would make a result of it.
     vars(bare).update(_use_default_failure_error_function=False, _failure_error_function=None)
 
     async def asks(context: RunContextWrapper[Any], given: dict[str, Any], call_id: str) -> bool:
         visit = await gate.visit(context, _call(theirs.name, given, call_id), HeldVisit)
-        if visit.is_held and await _asks_itself(theirs, context, given, call_id):
-            await visit.leave()
-            return True
+        rule = theirs.needs_approval
+        if visit.is_held:
+            asked = rule(context, given, call_id) if callable(rule) else rule
+            if await asked if isawaitable(asked) else asked:
+                await visit.leave()
+                return True
         return visit.question is not None
 
     async def invoke(context: ToolContext[Any], text: str) -> Any:
@@ -214,19 +217,22 @@ def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
 
         async def within(arguments: dict[str, Any]) -> Any:
             returned = await bare.on_invoke_tool(context, json.dumps(arguments))
-            if _is_interrupted(context):
+            # An agent as a tool is paused if its own run waits for a person.
+            scope, call = get_agent_tool_state_scope(context), context.tool_call
+            inner = None if call is None else peek_agent_tool_run_result(call, scope_id=scope)
+            if inner is not None and inner.interruptions:
                 raise _Paused
             return returned
 
         try:
             outcome = await gate.outcome(context, theirs.name, text, run.using(within))
         except ForeignPause:
-            return None  # the SDK finds the interruptions of an agent that is a tool by itself
+            return None  # the SDK finds the interruptions of an agent as a tool by itself
         return run.given(outcome)
 
     made: dict[str, Any] = {"on_invoke_tool": invoke, "needs_approval": asks}
     own = {each.name: getattr(theirs, each.name) for each in fields(FunctionTool) if each.init}
-    # What asks by a rule of its own goes on asking of all arguments.
+    # A tool with its own rule keeps asking about all arguments.
     kind = _Tool if theirs.needs_approval is False else FunctionTool
     return kind(**{**own, **made})
 
@@ -241,28 +247,12 @@ def _function_tool(tool: Tool) -> FunctionTool:
     )
 
 
-async def _asks_itself(
-    theirs: FunctionTool, context: RunContextWrapper[Any], given: dict[str, Any], call_id: str
-) -> bool:
-    asks = theirs.needs_approval
-    found = asks(context, given, call_id) if callable(asks) else asks
-    return bool(await found if isawaitable(found) else found)
-
-
-def _is_interrupted(context: ToolContext[Any]) -> bool:
-    """Tell whether the tool is an agent whose own run waits for a person."""
-    scope = get_agent_tool_state_scope(context)
-    call = context.tool_call
-    run = None if call is None else peek_agent_tool_run_result(call, scope_id=scope)
-    return bool(run is not None and run.interruptions)
-
-
 # --- Calls
 
 
 @dataclass(eq=False)
 class _Turn:
-    """The calls of a turn of a run, by their ids in order; no turn is another."""
+    """The calls of a turn of a run, by their ids in order; equal only to itself."""
 
     ids: list[str] = field(default_factory=list[str])
 
@@ -277,13 +267,13 @@ class _Gate:
         self._standing: dict[int, _Turn] = {}
 
     def offers(self, tool: OurTool[Any, Any]) -> bool:
-        """Tell whether a tool can be called now."""
+        """Return whether a tool can be called now."""
         return any(each is tool for each in self.tools.prompt.tools(self.tools.session))
 
     async def visit(
         self, context: RunContextWrapper[Any], call: ToolCall, made: type[_SomeVisit]
     ) -> _SomeVisit:
-        """Dispatch a call with those of its turn; return once it is known whether it waits."""
+        """Dispatch a call with its turn; return once it is known whether it waits."""
         visit = visit_of(call.wire_id)
         if isinstance(visit, made):  # the SDK asks again
             return visit
@@ -311,7 +301,7 @@ class _Gate:
         return outcome
 
     async def _resumed(self, call: ToolCall, using: ForeignCall | None) -> Outcome:
-        """Go on with a call that waited, or dispatch one that the SDK has not asked about."""
+        """Resume a waiting call, or dispatch a call that the SDK has not asked about."""
         if (kept := shared.waiting(self.tools, call.wire_id, _digest(call))) is None:
             return await self.tools.adispatch(call, using=using)
         given, token = kept.answer or ApprovalAnswer.approve(), kept.question[TOKEN]
@@ -330,27 +320,27 @@ class _Gate:
 
 
 def _call(name: str, given: str | dict[str, Any], call_id: str) -> ToolCall:
-    """Return a call with its arguments as the model wrote them, where they are known."""
+    """Return a call with its arguments as the model wrote them, if these are known."""
     if isinstance(given, str):
         # Some providers send nothing for a tool without arguments.
         return ToolCall(name, given if given.strip() else "{}", provider_id=call_id)
     text = _arguments()
-    told = given if text is None or _read(text) != given else text
-    return ToolCall(name, told, provider_id=call_id)
+    arguments = given if text is None or _read(text) != given else text
+    return ToolCall(name, arguments, provider_id=call_id)
 
 
 def _of_run(context: RunContextWrapper[Any], call: ToolCall) -> ToolCall:
-    """Return a call under an id that is the same when a state of its run is resumed again.
+    """Return a call under an id that stays the same if a state of its run is resumed again.
 
-    Without tracing a run has no id, and neither has the call.
+    Without tracing neither the run nor the call has such an id.
     """
     trace, reply = get_current_trace(), context.usage.requests
     if trace is None or not (trace.trace_id.startswith("trace_") and reply and call.provider_id):
         return call
     # Several runs may share a trace, and a model may use an id again.
     said = json.dumps(context.turn_input, sort_keys=True, default=str)
-    told = hashlib.sha256(f"{said} {_digest(call)}".encode()).hexdigest()[:32]
-    return replace(call, id=f"{trace.trace_id}/{reply}/{call.provider_id}/{told}")
+    digest = hashlib.sha256(f"{said} {_digest(call)}".encode()).hexdigest()[:32]
+    return replace(call, id=f"{trace.trace_id}/{reply}/{call.provider_id}/{digest}")
 
 
 def _call_of(item: ToolApprovalItem) -> ToolCall:
@@ -358,7 +348,7 @@ def _call_of(item: ToolApprovalItem) -> ToolCall:
 
 
 def _digest(call: ToolCall) -> str:
-    """Return what tells calls of the same id apart: runs of a session may have such."""
+    """Return a digest that tells apart calls of the same id in different runs of a session."""
     given = call.arguments
     read = _read(given) if isinstance(given, str) else given
     made = given if read is None else json.dumps(read, sort_keys=True)
@@ -379,14 +369,10 @@ def _read(text: str) -> Any:
 
 
 class Visit:
-    """A call between the moment at which the SDK asks about it and that at which it runs it.
-
-    Attributes:
-        using: Runs a tool of theirs.
-        is_over: Whether the SDK has the outcome.
-    """
+    """A call between the question of the SDK about it and the run of its tool."""
 
     using: ForeignCall | None = None
+    """Runs a tool of theirs."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -400,10 +386,10 @@ class Visit:
         return outcome if outcome is not None and outcome.status is Status.PENDING else None
 
     async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:
-        """Carry the call on until it is known whether it waits for a person."""
+        """Run the call until it is known whether it waits for a person."""
         try:
             self._outcome = await dispatched
-        except Exception as error:  # noqa: BLE001 - raised where the SDK runs the tool
+        except Exception as error:  # noqa: BLE001 - raised when the SDK runs the tool
             self._error = error
 
     async def end(self, using: ForeignCall | None) -> Outcome:
@@ -431,11 +417,11 @@ class HeldVisit(Visit):
         return not self._task.done()
 
     async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:
-        """Carry the call on in a task of its own until it waits, or holds its tool back."""
+        """Run the call in another task until it waits, or reaches its tool."""
         self._task = begin(self._loop, super().begin(dispatched))
         self._task.add_done_callback(self._tell)
         if (asker := asyncio.current_task()) is not None:
-            # Where the SDK does not come to run the tool, nobody else ends the call.
+            # If the SDK does not run the tool, the call ends with the task that has asked.
             asker.add_done_callback(self._stop)
         try:
             await self._known
@@ -452,7 +438,7 @@ class HeldVisit(Visit):
         return await super().end(using)
 
     async def leave(self) -> None:
-        """Roll the call back: the tool asks by a rule of its own, and its call is made later."""
+        """Roll the call back: the tool asks by its own rule, and its call is made later."""
 
         async def pause(_: dict[str, Any], __: OurContext) -> Any:
             raise ForeignPause

@@ -54,7 +54,7 @@ _TEXT: Final = "toolstile_text"
 
 
 class _AsGiven:
-    """Lets all arguments pass: our stages check them, and tell every fault at once."""
+    """Lets all arguments pass: our stages check them, and name every fault at once."""
 
     def validate_json(self, input: str | bytes | bytearray, **_: Any) -> dict[str, Any]:  # noqa: A002 - pydantic's word
         """Return the arguments as the model wrote them."""
@@ -65,7 +65,7 @@ class _AsGiven:
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {_TEXT: input}
 
     def validate_python(self, input: Any, **_: Any) -> Any:  # noqa: A002 - pydantic's word
-        """Return the arguments as they are."""
+        """Return the arguments unchanged."""
         return input
 
 
@@ -77,8 +77,8 @@ _CONTROL: Final = ControlFlow(
 def toolset(tools: ExecutorHandle, *, id: str = "toolstile") -> AbstractToolset[Any]:  # noqa: A002 - pydantic-ai's word
     """Return the tools of an executor as a toolset: `Agent(model, toolsets=[toolset(tools)])`.
 
-    A call that a person has to approve is deferred with `ApprovalRequired`, so that the run ends
-    with `DeferredToolRequests`. Its metadata has the token: give it back as
+    A call that a person must approve is deferred with `ApprovalRequired`, so that the run ends
+    with `DeferredToolRequests`. Its metadata has the token: return it as
     `DeferredToolResults(approvals=..., metadata=requests.metadata)`.
 
     Args:
@@ -93,25 +93,21 @@ def foreign_tools(
 ) -> list[ForeignTool]:
     """Return the tools of toolsets for `host.executor(tools=...)`, under their own names.
 
-    Their timeouts are those of the calls.
+    Their timeouts apply to the calls.
 
     Args:
-        theirs: Toolsets of functions; all others are known within a run alone.
+        theirs: Toolsets of functions; the tools of other toolsets are known only within a run.
     """
     toolsets = [theirs] if isinstance(theirs, FunctionToolset) else theirs
-    found = [
-        (tool.tool_def, tool.timeout or each.timeout or HOST_TIMEOUT)
-        for each in toolsets
-        for tool in each.tools.values()
-    ]
     return [
         ForeignTool(
-            made.name,
+            (made := tool.tool_def).name,
             made.description or made.name,
             made.parameters_json_schema,
-            timeout=timeout,
+            timeout=tool.timeout or each.timeout or HOST_TIMEOUT,
         )
-        for made, timeout in found
+        for each in toolsets
+        for tool in each.tools.values()
     ]
 
 
@@ -181,7 +177,7 @@ class GovernedToolset(WrapperToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Run their tool within a call of ours; return what it returned."""
+        """Run their tool within a call of ours; return its result."""
         run = ForeignRun(_CONTROL)
         theirs = tool.theirs if isinstance(tool, _Governed) else tool
 
@@ -219,9 +215,9 @@ async def _validated(
     except ValidationError as error:
         raise ModelRetry(str(error)) from error
     if tool.args_validator_func is not None:
-        told = tool.args_validator_func(ctx, **valid)
-        if isawaitable(told):
-            await told
+        ended = tool.args_validator_func(ctx, **valid)
+        if isawaitable(ended):
+            await ended
     return valid
 
 
@@ -240,7 +236,7 @@ class _Calls:
         ctx: RunContext[Any],
         using: ForeignCall | None = None,
     ) -> Outcome:
-        """Dispatch a call, or resume one that was approved.
+        """Dispatch a call, or resume an approved one.
 
         Raises:
             ApprovalRequired: When the call waits for a person.
@@ -266,7 +262,7 @@ def read(outcome: Outcome) -> str:
     """Return the text that the model reads of a call.
 
     Raises:
-        ToolFailed: With that text, where the host refused the call or rolled it back.
+        ToolFailed: With that text, if the host refused the call or rolled it back.
     """
     if outcome.is_error:
         raise ToolFailed(outcome.text)
@@ -285,20 +281,18 @@ def _call(
 ) -> ToolCall:
     seconds = ctx.remaining_time()
     deadline = None if seconds is None else Deadline.after(seconds)
-    given = arguments.get(_TEXT, arguments)
-    told, origin = ctx.tool_call_id or "", _origin(ctx)
-    call = ToolCall(name, given, deadline=deadline, provider_id=told)
-    return replace(call, id=id_in(origin, told, ids, arguments)) if told and origin else call
-
-
-def _origin(ctx: RunContext[Any]) -> str:
-    """Return what tells the reply with a call from all others: its run, and its number in it."""
+    given, id_ = arguments.get(_TEXT, arguments), ctx.tool_call_id or ""
+    call = ToolCall(name, given, deadline=deadline, provider_id=id_)
+    # The run and the number of a reply in its run identify the reply.
     replies = [each for each in ctx.messages if isinstance(each, ModelResponse)]
     run = replies[-1].run_id if replies else None
-    return f"{run}/{sum(each.run_id == run for each in replies)}" if run else ""
+    if not (id_ and run):
+        return call
+    reply = f"{run}/{sum(each.run_id == run for each in replies)}"
+    return replace(call, id=id_in(reply, id_, ids, arguments))
 
 
 def _token(ctx: RunContext[Any]) -> str | None:
-    """Return the token of a call that a person has approved, None where our stages did not ask."""
+    """Return the token of a call that a person has approved, None if our stages did not ask."""
     metadata = ctx.tool_call_metadata if ctx.tool_call_approved else None
     return cast("dict[str, Any]", metadata).get(TOKEN) if isinstance(metadata, dict) else None

@@ -35,7 +35,7 @@ _NAME: Final = re.compile(r"[\w.-]+")
 
 
 class FrameworkImport:
-    """Says in one sentence why a framework cannot be imported, and with what releases it can.
+    """Explains in one sentence why an import failed, and names the releases that work.
 
     Args:
         extra: The extra of ours that installs it.
@@ -50,31 +50,21 @@ class FrameworkImport:
     def __init__(self, extra: str) -> None:
         self._extra = extra
 
-    def __enter__(self) -> None:
-        """Do nothing."""
+    def __enter__(self) -> None: ...
 
     def __exit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        """Raise the sentence, where an import has failed.
-
-        Raises:
-            ImportError: With the releases that work, and what is installed.
-        """
         if not isinstance(error, ImportError):
             return
-        needed = _needed(self._extra)
+        stated = [each.partition("; extra == ") for each in requires("toolstile") or ()]
+        needed = [release for release, _, of in stated if of.strip("\"'") == self._extra]
         here = " and ".join(_installed(_NAME.findall(each)[0]) for each in needed)
         raise ImportError(
             f"The adapter works with {' and '.join(needed)}, and here is {here} ({error}). "
             f"{extra_remedy(self._extra)}.",
             name=error.name,
         ) from error
-
-
-def _needed(extra: str) -> list[str]:
-    stated = [each.partition("; extra == ") for each in requires("toolstile") or ()]
-    return [needed for needed, _, of in stated if of.strip("\"'") == extra]
 
 
 def _installed(name: str) -> str:
@@ -86,11 +76,11 @@ def _installed(name: str) -> str:
 
 @dataclass(frozen=True)
 class ControlFlow:
-    """The exceptions by which the tools of a framework steer its run.
+    """The exceptions that the tools of a framework use as control flow.
 
     Args:
-        failures: Those that the framework shows to its model; the call has failed.
-        pauses: Those that pause or end the run; the call is rolled back, and no more.
+        failures: Exceptions that the framework shows to its model; the call has failed.
+        pauses: Exceptions that pause or end the run; the call is only rolled back.
     """
 
     failures: tuple[type[BaseException], ...] = ()
@@ -102,11 +92,7 @@ class ForeignPause(Interrupt):
 
 
 class ForeignRun:
-    """One run of their tool; `using` runs it within our call, and `given` is what came of it.
-
-    Args:
-        control: The exceptions of the framework.
-    """
+    """One run of their tool: `using` runs it within our call, and `given` returns its result."""
 
     def __init__(self, control: ControlFlow) -> None:
         self._control = control
@@ -117,7 +103,7 @@ class ForeignRun:
     def using(
         self, call: Callable[[dict[str, Any]], Awaitable[Any]]
     ) -> Callable[[dict[str, Any], ToolContext], Awaitable[Any]]:
-        """Return what runs an async tool within our call."""
+        """Return a function that runs an async tool within our call."""
 
         async def run(arguments: dict[str, Any], _: ToolContext) -> Any:
             with self._steered():
@@ -128,7 +114,7 @@ class ForeignRun:
     def using_sync(
         self, call: Callable[[dict[str, Any]], Any]
     ) -> Callable[[dict[str, Any], ToolContext], Any]:
-        """Return what runs a sync tool within our call."""
+        """Return a function that runs a sync tool within our call."""
 
         def run(arguments: dict[str, Any], _: ToolContext) -> Any:
             with self._steered():
@@ -137,10 +123,10 @@ class ForeignRun:
         return run
 
     def given(self, outcome: Outcome) -> Any:
-        """Return what their framework gets of a call.
+        """Return the result of a call for their framework.
 
-        That is the object that the tool returned, unless the call did not succeed, a plugin or the
-        ledger answered, or a secret of the call's arguments stands in it.
+        That is the object that the tool returned, or our text if the call did not succeed, a
+        plugin or the ledger answered, or the object contains a secret of the call's arguments.
         """
         if not outcome.success or outcome.result.value is not self._shown:
             return outcome.text
@@ -149,7 +135,7 @@ class ForeignRun:
 
     @contextmanager
     def steering(self) -> Generator[None]:
-        """Let pauses of their tool out of `dispatch` as it raised them."""
+        """Raise a pause of their tool out of `dispatch` unchanged."""
         try:
             yield
         except ForeignPause:
@@ -157,10 +143,10 @@ class ForeignRun:
             raise
 
     def raise_own(self, outcome: Outcome | None = None) -> None:
-        """Raise what their tool raised to steer its run, where our call ended by that.
+        """Raise the exception by which their tool ended our call, if it did.
 
         Args:
-            outcome: The outcome, None where a `ForeignPause` left `dispatch`.
+            outcome: The outcome, None if a `ForeignPause` left `dispatch`.
         """
         ended_by_it = outcome is None or outcome.status is Status.FAILED
         if self._raised is not None and ended_by_it:
@@ -173,21 +159,21 @@ class ForeignRun:
 
     @contextmanager
     def _steered(self) -> Generator[None]:
-        """Raise what steers their run as an exception of ours."""
+        """Raise an exception of ours in place of their control flow."""
         try:
             yield
         except (*self._control.failures, *self._control.pauses) as error:
             self._raised = error
             is_pause = isinstance(error, self._control.pauses)
-            told = ForeignPause if is_pause else ToolValidationError
-            raise told(str(error)) from error
+            ours = ForeignPause if is_pause else ToolValidationError
+            raise ours(str(error)) from error
 
 
 def foreign_tool(tools: ExecutorHandle, name: str, remedy: str) -> ForeignTool:
-    """Return the tool of an executor that stands for one of theirs.
+    """Return the tool of an executor for one of theirs.
 
     Raises:
-        DefinitionError: When there is none; `remedy` says how the executor is made.
+        DefinitionError: For an unknown tool; `remedy` says how to make the executor.
     """
     for tool in tools.prompt.tools(tools.session):
         if isinstance(tool, ForeignTool) and name in tool.policy_names:
@@ -203,16 +189,16 @@ TOKEN: Final = "toolstile_token"  # noqa: S105 - the key of one
 
 
 def offered(tools: ExecutorHandle) -> list[ToolSchema]:
-    """Return the tools that can be called now, as any model is told of them."""
+    """Return the schemas of the tools that can be called now."""
     return [ToolSchema.of(tool) for tool in tools.prompt.tools(tools.session)]
 
 
 def question(outcome: Outcome) -> dict[str, str]:
-    """Return the question of a call that waits for a person: all of it is plain text.
+    """Return the question of a call that waits for a person, as plain text.
 
     Returns:
-        `toolstile_token`, which resumes the call, and `question`; `diff` and `ticket` where there
-        are such.
+        `toolstile_token`, which resumes the call, and `question`; `diff` and `ticket` if it has
+        them.
     """
     shown = {"ticket": APPROVAL_TICKET, "diff": DIFF, TOKEN: APPROVAL_TOKEN}
     attributes = outcome.event.attributes
@@ -238,21 +224,21 @@ def waiting(tools: ExecutorHandle, call_id: str, digest: str = "") -> WaitingCal
 
 
 def as_kept(call: ToolCall, kept: WaitingCall) -> ToolCall:
-    """Return a call that goes on under the id by which it waits."""
+    """Return a call that resumes under the id by which it waits."""
     return replace(call, id=kept.id or kept.call_id)
 
 
 def went_on(tools: ExecutorHandle, kept: WaitingCall) -> None:
-    """Note that a call waits no more."""
+    """Note that a call does not wait any longer."""
     tools.session[WaitingCall].append(WaitingCall(kept.call_id, digest=kept.digest))
 
 
 def answer(tools: ExecutorHandle, call_id: str, given: GivenAnswer, digest: str = "") -> None:
-    """Answer a call that waits; it goes on when its run does.
+    """Answer a call that waits; it continues with its run.
 
     Args:
         tools: An executor of its session.
-        call_id: The id that the model gave to the call.
+        call_id: The model's id of the call.
         given: The answer: an approval, a denial with its reason, or an edit.
         digest: The digest with which it is kept.
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from toolstile_hookspecs import Cancellation, ExecutorHandle, ForeignCall, Outcome, ToolCall
 
 PASSES: Final = 16
-"""The passes of the event loop without another call after which a turn waits for no more."""
+"""The passes of the event loop without another call after which a turn begins."""
 MAX_TURNS: Final = 256
 """The maximum number of turns that are remembered, so that a repeated call is a single one."""
 
@@ -40,12 +40,12 @@ def id_in(reply: str, call_id: str, ids: Sequence[str], arguments: object) -> st
 class Turns:
     """Gathers the calls of a turn into one batch, by the ids of the turn's calls.
 
-    A framework starts the calls of a turn side by side, each in a task of its own. The batch begins
-    when all of them have come. A call that never comes, since the framework has answered it
-    otherwise, holds nobody up: the batch begins without it once the event loop has gone round
-    `PASSES` times without another. A call that comes later is dispatched by itself.
+    A framework starts the calls of a turn side by side, each in another task. The batch begins
+    when all of them have arrived. If the framework has answered a call otherwise, it never
+    arrives: the batch begins without it after `PASSES` passes of the event loop without another
+    call. A call that arrives later is dispatched by itself.
 
-    Each call is carried out in the task in which it came, with that task's context and end.
+    Each call runs in the task that made it, with the context and the end of this task.
 
     Args:
         tools: Dispatches the calls.
@@ -66,23 +66,29 @@ class Turns:
 
         Args:
             call: The call.
-            turn: What tells the turn from all others, such as the ids of the run and its step.
+            turn: Identifies the turn, such as the ids of the run and its step.
             ids: The ids of the turn's calls that are expected here, in call order.
-            using: Runs the tool where it is a foreign one.
+            using: Runs a foreign tool.
 
         Returns:
             The outcome.
 
         Raises:
-            PromptEvaluationError: As `ExecutorHandle.adispatch` raises; so do all others.
+            PromptEvaluationError: As `ExecutorHandle.adispatch`, like all other exceptions.
         """
         is_one_of_many = len(ids) > 1 and len({*ids}) == len(ids) and call.wire_id in ids
         if not is_one_of_many:
             return await self._tools.adispatch(call, using=using)
-        gathered = self._gathered(turn, ids)
+        loop = asyncio.get_running_loop()
+        key = (id(loop), turn, *ids)
+        gathered = self._turns.get(key)
+        if gathered is None:
+            gathered = self._turns[key] = _Turn(self._tools, ids, loop)
+            if len(self._turns) > MAX_TURNS:
+                self._turns.popitem(last=False)
         if gathered.begun or call.wire_id in gathered.come:
             return await self._tools.adispatch(call, using=using)
-        # A call whose task has ended before its turn began is ended by this.
+        # A call whose task has ended before the batch began is cancelled by this.
         stop = call.cancellation or Cancellation()
         came = gathered.add(replace(call, cancellation=stop), using)
         try:
@@ -93,16 +99,6 @@ class Turns:
                 await came.result()
             raise
         return await carried
-
-    def _gathered(self, turn: Hashable, ids: Sequence[str]) -> _Turn:
-        loop = asyncio.get_running_loop()
-        key = (id(loop), turn, *ids)
-        gathered = self._turns.get(key)
-        if gathered is None:
-            gathered = self._turns[key] = _Turn(self._tools, ids, loop)
-            if len(self._turns) > MAX_TURNS:
-                self._turns.popitem(last=False)
-        return gathered
 
 
 @dataclass
@@ -116,7 +112,7 @@ class _Turn:
     )
 
     def add(self, call: ToolCall, using: ForeignCall | None) -> asyncio.Future[_Carried]:
-        """Add a call; return the future of what carries it out, set when the batch begins."""
+        """Add a call; return the future of its coroutine, set when the batch begins."""
         future: asyncio.Future[_Carried] = self.loop.create_future()
         self.come[call.wire_id] = (call, using, future)
         if len(self.come) == len(self.ids):
@@ -126,7 +122,7 @@ class _Turn:
         return future
 
     def _watch(self, seen: int, passes: int) -> None:
-        """Begin once the loop has gone round a few times without another call."""
+        """Begin after a few passes of the loop without another call."""
         if self.begun:
             return
         if len(self.come) > seen:

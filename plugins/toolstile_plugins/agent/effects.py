@@ -306,7 +306,7 @@ class Ask:
             left = deadline.remaining()
             given = left if request.timeout is None else min(left, request.timeout)
             request = replace(request, timeout=given)
-        untraced = nullcontext((heard.listener, lambda turn: turn))
+        untraced = nullcontext((heard.listener, _unchanged))
         spans = untraced if self.spans is None else self.spans.chat(request, heard.listener)
         with spans as (timed, note):
 
@@ -376,6 +376,10 @@ class _Heard:
             raise RunCancelled  # which ends the stream
         if self._listen is not None:
             self._listen(delta)
+
+
+def _unchanged(turn: Turn) -> Turn:
+    return turn
 
 
 @cache

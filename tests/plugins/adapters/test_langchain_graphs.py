@@ -195,7 +195,7 @@ def test_what_is_no_answer_leaves_the_question(go: Go, desk: Desk, toolstile_hos
     with toolstile_host(*desk.tools(), approver=desk.later).executor() as tools:
         agent = agent_of(ScriptedModel(script=[TURN[1:2]]), toolset(tools), InMemorySaver())
         (asked,) = questions(go(agent, GO)).values()
-        with pytest.raises(ValueError, match="'yes' is no answer to the question of call 'first'"):
+        with pytest.raises(ValueError, match="'yes' does not answer the question of call 'first'"):
             go(agent, Command(resume={**asked.value, "answer": "yes"}))
         ended = go(agent, Command(resume={**asked.value, "answer": True}))
         assert texts(ended) == {"first": "Erased a."}
