@@ -75,18 +75,15 @@ def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) ->
     if isinstance(handler, type) or not callable(cast("object", handler)):
         raise DefinitionError(f"{owner}: its handler {handler!r} is not a function; {form}.")
     _refuse_generator(handler, owner)
-    try:
-        signature = inspect.signature(handler)
-        signature.bind(object(), context=object())
-    except ValueError:  # built-in functions may not tell their signature
-        signature = inspect.Signature()
-    except TypeError as error:
-        raise DefinitionError(f"{owner}: its handler does not fit ({error}); {form}.") from None
-    hints = _hints(handler, None)
-    first = next(iter(signature.parameters.values()), None)
+    method = getattr(handler, "__func__", None)
+    read = _form_of(handler) if method is None else _form_of_method(method)
+    if read.misfit is not None:
+        raise DefinitionError(f"{owner}: its handler does not fit ({read.misfit}); {form}.")
+    hints = read.hints
+    first = next(iter(read.signature.parameters.values()), None)
     annotated = hints.get(first.name, ANYTHING) if first is not None else ANYTHING
     if result is ANYTHING:
-        _refuse_lost_return(signature, hints, owner)
+        _refuse_lost_return(read.signature, hints, owner)
     hint = hints.get("return", ANYTHING)
     _refuse_plain(owner, hint)
     returned = _result_of(hint)[0]
@@ -94,9 +91,35 @@ def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) ->
         invoke=handler,
         params=_agreed(owner, params, _none(annotated), of_params=True),
         result=_agreed(owner, result, returned, of_params=False),
-        is_async=is_async_callable(handler),
+        is_async=read.is_async,
         wraps=False,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    signature: inspect.Signature
+    hints: Mapping[str, Any]
+    is_async: bool
+    misfit: str | None = None
+    """Why it cannot be called as `handler(params, context=...)`."""
+
+
+def _form_of(handler: Handler) -> _Form:
+    signature, misfit = inspect.Signature(), None
+    with suppress(ValueError):  # built-in functions may not tell their signature
+        signature = inspect.signature(handler)
+        try:
+            signature.bind(object(), context=object())
+        except TypeError as error:
+            misfit = str(error)
+    return _Form(signature, _hints(handler, None), is_async_callable(handler), misfit)
+
+
+# Because the handlers of an MCP server's thousands of tools are one method of several objects.
+@functools.lru_cache(maxsize=256)
+def _form_of_method(method: Handler) -> _Form:
+    return _form_of(types.MethodType(method, object()))
 
 
 def read_function(

@@ -76,7 +76,8 @@ def enforceable(schema: Schema) -> dict[str, Any]:
     # Without a pattern that is left out, nobody can tell which properties are evaluated.
     dropped = {"unevaluatedProperties"} if '"patternProperties"' in text else set[str]()
     try:
-        if _weight(schema) > MOST:
+        # Without a reference, a schema has fewer parts than characters.
+        if (len(text) > MOST or '"$' in text) and _weight(schema) > MOST:
             raise DefinitionError(f"its schema has more than {MOST:,} parts")
         return _kept(schema, dropped)
     except RecursionError:
@@ -492,14 +493,11 @@ def make_tool(
     known = settings.of_tool(definition.name)
     category = known.category or category_of(definition, settings)
 
-    async def handler(params: Any, *, context: ToolContext) -> ToolResult[Contents]:
-        return await call(definition, params, context)
-
-    return Tool[Any, Contents](
+    return _GatewayTool(
         name=name,
         description=known.description or short_description(server, definition),
         long_description=long_description(definition) if known.description is None else None,
-        handler=handler,
+        handler=_Handler(call, definition).send,
         params_schema=enforceable(definition.input_schema),
         category=category,
         consequence=known.consequence or CONSEQUENCES[category],
@@ -512,6 +510,19 @@ def make_tool(
         wire_name=definition.name,
         origin=server,
     )
+
+
+_GatewayTool: Final = Tool[Any, Contents]
+"""One class for all tools of servers, because a server may have thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Handler:
+    call: Call
+    definition: Definition
+
+    async def send(self, params: Any, *, context: ToolContext) -> ToolResult[Contents]:
+        return await self.call(self.definition, params, context)
 
 
 def category_of(definition: Definition, settings: ServerSettings) -> Category:

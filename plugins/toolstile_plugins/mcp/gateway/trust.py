@@ -200,11 +200,10 @@ class Standing:
     def meet(self, tools: Iterable[Definition]) -> None:
         """Take the tools that the server has now."""
         with self._lock:
-            self._found = {definition.name: definition for definition in tools}
-            taken = {
-                name: definition for name, definition in self._found.items() if self._is_taken(name)
-            }
-            self._approve(taken)
+            # An unchanged definition is kept once, because a server may have thousands.
+            same = {each: each for each in self._approved.values()}
+            self._found = {tool.name: same.get(tool, tool) for tool in tools}
+            self._approve(self._taken(self._found))
 
     def asks(self, call: CallKey, name: str) -> Doubt | None:
         """Return the doubt about a call that a person is asked about, and remember it."""
@@ -234,16 +233,15 @@ class Standing:
         with self._lock:
             self._approve(self._found or {})
 
-    def _is_taken(self, name: str) -> bool:
-        match self._trust:
-            case "always":
-                return True
-            case "first_use":
-                # Each is remembered for good, and a server may rename its tools without end.
-                gone = self._approved.keys() - (self._found or {}).keys()
-                return name not in self._approved and len(gone) < GONE
-            case "ask":
-                return False
+    def _taken(self, found: Mapping[str, Definition]) -> Mapping[str, Definition]:
+        """Return the tools that are approved because the server has them now."""
+        # Each is remembered for good, and a server may rename its tools without end.
+        few_gone = len(self._approved.keys() - found.keys()) < GONE
+        if self._trust == "always":
+            return found
+        if self._trust == "ask" or not few_gone:
+            return {}
+        return {name: found[name] for name in found.keys() - self._approved.keys()}
 
     def _approve(self, tools: Mapping[str, Definition]) -> None:
         # Those that are gone stay: one that comes back changed is doubted, and not taken as new.
