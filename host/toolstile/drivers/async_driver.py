@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from toolstile.drivers.commands import Run, Step, WaitFor
-from toolstile.drivers.job import Job
+from toolstile.drivers.job import Job, OwnTask
 from toolstile.drivers.limit import CALLER_CANCELLED, INTERRUPTED, Cancelled, TimedOut
 from toolstile.drivers.sync_driver import Pipeline
 from toolstile_hookspecs import DeadlineExceededError
@@ -90,7 +90,7 @@ class AsyncDriver:
             return None
         bell = _Bell(asyncio.get_running_loop())
         here = step if isinstance(step, Run) and step.is_async else None
-        job = Job(step, bell.ring, bell.ring_here if here else None)
+        job = Job(step, bell.ring) if here is None else OwnTask(here, bell.ring, bell.ring_here)
         try:
             job.start(self._workers, None)
             if here is None:

@@ -44,7 +44,6 @@ class Job:
     Args:
         step: The step.
         wake: Called, on any thread, when it may have finished, or was cancelled.
-        wake_here: Called in its place when an async step has finished on the caller's own loop.
 
     Attributes:
         finished: Whether there is an answer.
@@ -59,23 +58,16 @@ class Job:
         "_loop",
         "_task",
         "_wake",
-        "_wake_here",
         "_workers",
         "error",
         "finished",
         "step",
     )
 
-    def __init__(
-        self,
-        step: Step,
-        wake: Callable[[], None],
-        wake_here: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, step: Step, wake: Callable[[], None]) -> None:
         self.step = step
         self.finished = False
         self._wake = wake
-        self._wake_here = wake_here
         self._answer: Any = None
         self.error: BaseException | None = None
         self._claim = threading.Lock()
@@ -92,24 +84,18 @@ class Job:
 
         Args:
             workers: The threads for a sync step.
-            background: The loop for an async one, None for the caller's own.
+            background: The loop for an async one; see `OwnTask` for the caller's own.
         """
         step, self._workers = self.step, workers
-        cancellation = step.limit.cancellation
-        if cancellation is not None and self._wake_here is None:
-            self._forget = cancellation.on_cancel(self._wake)
+        if step.limit.cancellation is not None:
+            self._forget = step.limit.cancellation.on_cancel(self._wake)
         if isinstance(step, WaitFor):
             step.waitable.on_grant(self._grant)
             return
         try:
             if not step.is_async:
                 workers.submit(partial(contextvars.copy_context().run, partial(self._work, step)))
-            elif background is None:
-                self._begin(step)
-                # Late: many a step has ended by now.
-                if cancellation is not None and not self.finished:
-                    self._forget = cancellation.on_cancel(self._wake)
-            elif background.is_here:
+            elif background is None or background.is_here:
                 self._finish(step, None, StateError(_WAITS_FOR_ITSELF))
             else:
                 self._loop = background.loop
@@ -156,8 +142,6 @@ class Job:
             # A loop that is closed runs nothing any more.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._cancel, step, monotonic())
-        elif self._task is not None:
-            self._task.cancel()
         return True
 
     def answer(self) -> Any:
@@ -215,7 +199,7 @@ class Job:
         if self._claim.acquire(blocking=False):
             self._answer, self.error = answer, error
             self.finished = True
-            (self._wake_here or self._wake)()
+            self._wake()
             return
         with _giving_up:
             pass
@@ -236,3 +220,54 @@ class Job:
                 step.owner,
                 blocked,
             )
+
+
+class OwnTask(Job):
+    """An async step in a task on its caller's loop: all happens on one thread, without locks.
+
+    Args:
+        step: The step.
+        wake: Called, on any thread, when the step was cancelled.
+        wake_here: Called, on the loop, when the step has finished.
+    """
+
+    __slots__ = ("_wake_here",)
+    step: Run
+
+    def __init__(  # pyright: ignore[reportMissingSuperCall] - makes locks
+        self, step: Run, wake: Callable[[], None], wake_here: Callable[[], None]
+    ) -> None:
+        self.step, self._wake, self._wake_here = step, wake, wake_here
+        self.finished = False
+        self.error = self._answer = self._forget = self._task = None
+
+    def start(self, workers: Workers, background: Background | None) -> None:  # noqa: ARG002 - as `Job`
+        """Begin; most steps end at once."""
+        self._workers = workers
+        self._task = begin(asyncio.get_running_loop(), self._await(self.step))
+        cancellation = self.step.limit.cancellation
+        if cancellation is not None and not self.finished:
+            self._forget = cancellation.on_cancel(self._wake)
+
+    def give_up(self, reason: str) -> bool:
+        """Abandon the step unless it has finished; tell which."""
+        self._listen_no_more()
+        if self.finished:
+            return False
+        self.finished = True
+        self.step.owner.abandon(reason)
+        if self._task is None:
+            self.step.owner.ended_late()
+        else:
+            self._task.cancel()
+        return True
+
+    def _finish(self, step: Run, answer: Any, error: BaseException | None) -> None:
+        if step.pace is not None and (error is None or isinstance(error, Exception)):
+            step.owner.callable_ended()
+        if self.finished:
+            # It was given up, and what it held is put back, which may take a while.
+            self._workers.submit(step.owner.ended_late)
+            return
+        self._answer, self.error, self.finished = answer, error, True
+        self._wake_here()
