@@ -166,3 +166,28 @@ def _has_duplicate(text):
 def test_duplicate_names_are_found_exactly_where_a_slow_reader_finds_them(text):
     assert refused(text) == _has_duplicate(text)
     assert refused(text.encode()) == _has_duplicate(text)
+
+
+class Filled(BaseModel):
+    a: int
+    b: int = 3
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ('{"a":1,"b":3}', b'{"a":1,"b":3}'),
+        ('{"a": 1, "b": 3}', b'{"a":1,"b":3}'),
+        ('{ "b": 3,\n"a": 1.0 }', b'{"a":1,"b":3}'),
+        (b'{"a": 1}', b'{"a":1,"b":3}'),
+    ],
+)
+def test_reading_gives_the_value_and_its_json(text, written):
+    codec = Codec(Filled, owner="test", reveals=True)
+    assert codec.read(text) == (Filled(a=1, b=3), written)
+
+
+@pytest.mark.parametrize("text", ['{"a": 3, "a": 3}', '{"a":1,"b":3,"b":3}', '{"a": 1e999}'])
+def test_reading_is_strict(text):
+    with pytest.raises(ToolValidationError):
+        Codec(Filled, owner="test", reveals=True).read(text)

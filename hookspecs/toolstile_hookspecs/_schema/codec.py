@@ -58,6 +58,10 @@ class ValueCodec(Protocol):
     def decode(self, text: Json) -> Any:
         """Return the value that the JSON text stands for, or raise `ToolValidationError`."""
 
+    def read(self, text: Json) -> tuple[Any, bytes]:
+        """Return the value, as `decode` does, and its JSON, as `encode` does."""
+        ...
+
     def copy(self, text: Json) -> Any:
         """Return the value of a text that was decoded before, as a copy of one's own."""
 
@@ -130,15 +134,28 @@ class Codec:
 
     def decode(self, text: Json) -> Any:
         """Return the typed value; every fault in one `ToolValidationError`."""
-        try:
-            value = self._read(text, strict=True, extra=self._extra)
-        except ValidationError:
-            try:
-                value = self._read(with_whole_numbers(text), strict=True, extra=self._extra)
-            except ValidationError as error:
-                raise ToolValidationError(explain(error, self._known_schema)) from None
+        value = self._typed(text)
         holds_whole_floats(text, from_json(text))
         return value
+
+    def read(self, text: Json) -> tuple[Any, bytes]:
+        """Return the typed value, and its JSON; every fault in one `ToolValidationError`."""
+        value = self._typed(text)
+        written = self._to_json(value)
+        # A text that the value is written as, apart from spaces, gives no name twice.
+        plain = text if isinstance(text, str) else text.decode()
+        if plain.replace(", ", ",").replace(": ", ":") != written.decode():
+            holds_whole_floats(text, from_json(text))
+        return value, written
+
+    def _typed(self, text: Json) -> Any:
+        try:
+            return self._read(text, strict=True, extra=self._extra)
+        except ValidationError:
+            try:
+                return self._read(with_whole_numbers(text), strict=True, extra=self._extra)
+            except ValidationError as error:
+                raise ToolValidationError(explain(error, self._known_schema)) from None
 
     def copy(self, text: Json) -> Any:
         """Return the typed value of a text that was decoded before, once more."""
@@ -260,6 +277,10 @@ class NoParams(Codec):
     def decode(self, text: Json) -> None:
         """Return None for an empty object, refuse anything else."""
         super().decode(text)
+
+    def read(self, text: Json) -> tuple[None, bytes]:
+        """Return None and an empty object for one, refuse anything else."""
+        return None, super().read(text)[1]
 
     def copy(self, text: Json) -> None:
         """Return None."""

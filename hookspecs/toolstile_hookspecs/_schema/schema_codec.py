@@ -144,6 +144,11 @@ class SchemaCodec:
             raise ToolValidationError(listing(faults))
         return value
 
+    def read(self, text: Json) -> tuple[Any, bytes]:
+        """Return the JSON value, as `decode` does, and its JSON, as `encode` does."""
+        value = self.decode(text)
+        return value, self.encode(value)
+
     def copy(self, text: Json) -> Any:
         """Return the JSON value of a text that was decoded before, once more."""
         return pydantic_core.from_json(text)

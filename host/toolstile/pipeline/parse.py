@@ -122,11 +122,9 @@ def parse(run: ActiveCall, tool: Tool[Any, Any], call: ToolCall) -> None:
             f"Invalid arguments for {run.name}: {len(arguments):,} bytes, "
             f"{run.executor.max_arguments:,} are allowed. Send less, then retry.",
         )
-    codec = tool.params_codec
     run.arguments = arguments
-    run.params = codec.decode(arguments)
-    # Everyone who reads them again finds what the handler is given.
-    run.arguments = codec.encode(run.params)
+    # Everyone who reads the arguments again finds the params that the handler is given.
+    run.params, run.arguments = tool.params_codec.read(arguments)
 
 
 def ask_parsers(run: ActiveCall, table: DispatchTable, call: ToolCall) -> Staged:
