@@ -81,7 +81,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "_child_turns", "admitted", "answer", "approved", "arguments", "around", "asks",
         "attributes", "batch", "branch", "claimed", "committed", "context", "control", "crossings",
         "data", "decisions", "edited", "ended", "error", "executor", "handler_duration",
-        "handler_state", "index", "is_alone", "left_child", "limit", "listeners", "on_loop",
+        "handler_state", "index", "is_bounded", "left_child", "limit", "listeners", "on_loop",
         "opened", "outcome", "params", "params_shown", "participants", "plan", "questions",
         "raises", "recalled", "replayed", "request", "reruns", "result", "result_secrets",
         "resumption", "rolled_back", "scope", "serial_claim", "session_changes", "stage", "started",
@@ -203,13 +203,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
             self.deadline = executor.deadline
         if parent is not None or call.deadline is not None:
             self.begin_within(parent, executor.deadline)
-        # Whether nothing can end it early and nobody else goes on meanwhile.
-        self.is_alone = not (
-            on_loop
-            or batch is not None
-            or self.deadline is not None
-            or self.cancellation is not None
-        )
+        self.is_bounded = self.deadline is not None or self.cancellation is not None
         self.arguments = b"{}"
         self.stage, self.status = LOOKUP, SUCCEEDED
         self.handler_state = NOT_BEGUN

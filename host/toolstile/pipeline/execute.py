@@ -202,7 +202,7 @@ def _note_raised(run: ActiveCall, error: BaseException) -> None:
 
 
 def _take(run: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:
-    if run.closed is not None or not run.is_alone:
+    if run.closed is not None or run.is_bounded:
         run.check_limits()
     if plan.wraps and result.__class__ in _VALUES:
         given = ToolResult.ok(result)

@@ -181,7 +181,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
 
     # 3. Deadline: a call that is too late ends here; others get a branch and a context.
     call.stage = DEADLINE
-    if call.closed is not None or not call.is_alone:
+    if call.closed is not None or call.is_bounded:
         call.check_limits()
     call.fork()
     if call.batch is not None:
@@ -237,7 +237,7 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
         result = yield from ask_and_run(call, table, plan)
     elif call.resumption is not None:
         result = yield from apply_or_run(call, plan)
-    elif plan.runs_here and call.is_alone:
+    elif plan.runs_here and not (call.is_bounded or call.on_loop or call.batch is not None):
         call.limit = ENDLESS
         result = run_here(call, plan, plan.invoke)
     else:
@@ -253,7 +253,7 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
     # 8. Render: JSON once, text once.
     call.stage = RENDER
     render(call, table, plan)
-    if call.closed is not None or not call.is_alone:
+    if call.closed is not None or call.is_bounded:
         call.check_limits()
 
     # 9. Validate: the call takes its turn to commit; it conflicts if what it read has changed.
