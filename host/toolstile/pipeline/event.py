@@ -60,22 +60,16 @@ def roll_back(run: ActiveCall, table: DispatchTable, error: BaseException) -> St
 
 
 def _fail(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
-    if isinstance(error, GeneratorExit):
-        _finish_without_waiting(run, table, error)
-    else:
-        yield from fail(run, table, error)
-
-
-def _finish_without_waiting(run: ActiveCall, table: DispatchTable, error: GeneratorExit) -> None:
-    # What a worker would do, this thread does.
-    run.on_loop = False
     ending = fail(run, table, error)
-    try:
+    if not isinstance(error, GeneratorExit):
+        yield from ending
+        return
+    # The loop has gone: this thread does the work of the workers, and waits for nothing.
+    run.on_loop = False
+    with suppress(StopIteration):
         next(ending)
         while True:
             ending.throw(error)
-    except StopIteration:
-        return
 
 
 def publish_once(run: ActiveCall, table: DispatchTable) -> None:
@@ -110,7 +104,15 @@ def fail(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
 def _settle(run: ActiveCall, error: BaseException) -> None:
     """Settle what the model is told of the error, and log it."""
     error = _closing_error(run, error)
-    failure = classify_failure(error, _called(run), run.stage, run.executor.engine.interrupts)
+    if run.plan is None:
+        called = FailureContext(run.name, contained=False)
+    else:
+        tool = run.plan.tool
+        raised = run.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
+        told = run.abandonment is not None and run.abandonment.is_told
+        lost = run.handler_state is HandlerState.LOST and tool.category != "read"
+        called = FailureContext(run.name, bool(tool.contained), told, raised, lost)
+    failure = classify_failure(error, called, run.stage, run.executor.engine.interrupts)
     if isinstance(error, asyncio.CancelledError) and run.was_cancelled:
         # On a loop its task is cancelled for that, which goes on to the call that made it.
         failure = replace(failure, status=Status.CANCELLED, result=ToolResult.error(CANCELLED))
@@ -122,24 +124,14 @@ def _settle(run: ActiveCall, error: BaseException) -> None:
     run.error, run.raises = error, failure.raises
     if advice := advice_of(error, failure):
         # The model, which may repeat all that it reads to a customer, is not told.
-        told = mask(run, advice)
-        run.attributes = {**run.attributes, FOR_OPERATOR: told}
-        log.warning("%s: %s", run, told, extra=NOTICE)
+        advice = mask(run, advice)
+        run.attributes = {**run.attributes, FOR_OPERATOR: advice}
+        log.warning("%s: %s", run, advice, extra=NOTICE)
     if failure.level:
         text = f"{run}: {failure.status}: {failure.result.message}"
         if failure.traceback:
             text += "\n" + "".join(traceback.format_exception(error)).rstrip()
         log.log(failure.level, "%s", encodable(mask(run, text)))
-
-
-def _called(run: ActiveCall) -> FailureContext:
-    if run.plan is None:
-        return FailureContext(run.name, contained=False)
-    tool = run.plan.tool
-    raised = run.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
-    told = run.abandonment is not None and run.abandonment.is_told
-    lost = run.handler_state is HandlerState.LOST and tool.category != "read"
-    return FailureContext(run.name, bool(tool.contained), told, raised, lost)
 
 
 def _told(run: ActiveCall, failure: FailureResult) -> str:
