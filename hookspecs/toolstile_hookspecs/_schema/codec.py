@@ -141,7 +141,7 @@ class Codec:
     def read(self, text: Json) -> tuple[Any, bytes]:
         """Return the typed value, and its JSON; every fault in one `ToolValidationError`."""
         value = self._typed(text)
-        written = self._to_json(value)
+        written = self.encode(value)
         # A text that the value is written as, apart from spaces, gives no name twice.
         plain = text if isinstance(text, str) else text.decode()
         if plain.replace(", ", ",").replace(": ", ":") != written.decode():

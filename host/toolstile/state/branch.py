@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Any, TypeVar, cast
 
 from toolstile.state import replay as redoing
-from toolstile.state.item_names import NO_ITEMS, by_name, digest_of
 from toolstile.state.persistent_list import EMPTY, Items, private
 from toolstile.state.policy_records import (
     Records,
@@ -16,13 +15,11 @@ from toolstile.state.policy_records import (
     is_reserved,
     refuse_reserved,
 )
-from toolstile.state.reducers import impure, reduced
-from toolstile.state.replay import AppliedEffect, Change, Doing
+from toolstile.state.replay import NO_ITEMS, AppliedEffect, Change, Doing, by_name, digest_of
 from toolstile.state.request_slice import RequestSlice, is_request
-from toolstile.state.slice_branch import Cell
-from toolstile.state.slices import BranchedLog
-from toolstile.state.snapshot import Snapshot, fitting
-from toolstile.state.store import Deciding, Head, check_kind
+from toolstile.state.session_json import Snapshot, fitting
+from toolstile.state.slices import BranchedLog, Cell
+from toolstile.state.store import Deciding, Head, check_kind, impure, reduced
 from toolstile.state.transaction import CALLER_ENDED, OVER, Transaction
 from toolstile_hookspecs.codecs import type_name
 from toolstile_hookspecs.errors import ConflictError, StateError

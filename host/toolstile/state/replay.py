@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, NotRequired, cast
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolstile.state.item_names import by_name, named
 from toolstile_hookspecs.codecs import OF_FILE, dumped_exactly, first_fault, loaded, type_name
 from toolstile_hookspecs.errors import SnapshotError
+from toolstile_hookspecs.stored_names import stored_names
 
 Doing = Literal["dispatch", "publish", "append", "seed"]
 
@@ -121,3 +122,32 @@ class AppliedEffect:
     """
 
     effect_id: str
+
+
+# --- The names of types in JSON, and digests of items
+
+
+def by_name(kinds: Iterable[type[Any]]) -> dict[str, type[Any]]:
+    """Return types by their names in JSON, stable ones too; of two with one name, the last."""
+    return {name: kind for kind in kinds for name in (type_name(kind), *stored_names(kind))}
+
+
+def named(name: str, known: Mapping[str, type[Any]]) -> type[Any]:
+    """Return the known type of a name in JSON; `SnapshotError` where there is none."""
+    found = known.get(name)
+    if found is None:
+        raise SnapshotError(
+            f"A session's JSON names {name}, a type that is not known here. Types are never "
+            "imported from a text: define it in a module and import that, register a reducer for "
+            "it, or pass the class in kinds=[...]."
+        )
+    return found
+
+
+def digest_of(kind: type[Any], items: Iterable[Any]) -> str:
+    """Return the digest of items of a type."""
+    text = json.dumps(dumped_exactly(kind, items), ensure_ascii=False, sort_keys=True)
+    return sha256(text.encode()).hexdigest()
+
+
+NO_ITEMS: Final = sha256(b"[]").hexdigest()

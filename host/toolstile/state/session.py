@@ -9,16 +9,14 @@ from uuid import uuid4
 
 from toolstile.settings.model import HISTORY_BYTES, HISTORY_EVENTS
 from toolstile.state.branch import Branch
-from toolstile.state.dispatcher import Subscribers
 from toolstile.state.journal import Journal
 from toolstile.state.log_slice import History, Log
 from toolstile.state.persistent_list import Items
 from toolstile.state.policy_records import Records, RecordSlice, with_reserved_of
 from toolstile.state.request_slice import RequestSlice
-from toolstile.state.session_json import Saved, read, write
+from toolstile.state.session_json import Saved, Snapshot, fitting, read, write
 from toolstile.state.slices import SessionSlice
-from toolstile.state.snapshot import Snapshot, fitting
-from toolstile.state.store import Head, Store, check_kind
+from toolstile.state.store import Head, Store, Subscribers, check_kind
 from toolstile_hookspecs.calls import ToolInvoked
 from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.policies import PolicyState

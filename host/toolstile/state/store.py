@@ -1,24 +1,169 @@
-"""The store of a session: its head, its logs and its reducers."""
+"""The store of a session: its head, its logs, its reducers and its subscribers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from os import urandom
-from threading import RLock
+from threading import Lock, RLock
 from time import time_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
-from toolstile.state.dispatcher import Subscribers
 from toolstile.state.log_slice import History, Log
-from toolstile.state.persistent_list import EMPTY, Items, ItemsView
+from toolstile.state.persistent_list import EMPTY, Items, ItemsView, private
 from toolstile.state.policy_records import NO_RECORDS, Records, overlaid
-from toolstile.state.reducers import ReducerTable, impure, keep, name_of, reduced
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import Append, Reducer, SessionProtocol, SlicePolicy
+from toolstile_hookspecs.support.callables import is_async_callable
+
+# --- Reducers
+
+
+ReducerTable = Mapping[type[Any], Mapping[type[Any], Reducer]]
+"""The reducers for each type of event, by the type of their slice, in order; never changed."""
+
+
+def keep(kind: type[Any], items: Iterable[Any]) -> list[Any]:
+    """Return items as a slice keeps them: of its type, and copies of those that can change."""
+    kept: list[Any] = []
+    for item in items:
+        if not isinstance(item, kind):
+            several = isinstance(item, (list, tuple))
+            remedy = "Give them as seed(*items)" if several else "Use the slice of that type"
+            raise StateError(
+                f"The slice of {kind.__qualname__} holds {kind.__qualname__} items and cannot "
+                f"take one of {type(item).__qualname__}. {remedy} instead."
+            )
+        kept.append(private(item))
+    return kept
+
+
+def seeded(items: Sequence[Any], event: Sequence[Any]) -> Sequence[Any]:  # noqa: ARG001 - a reducer
+    """Reduce by replacing everything by the items given."""
+    return event
+
+
+def cleared(items: Sequence[Any], event: Any) -> Sequence[Any]:
+    """Reduce by removing the items for which a predicate holds, or all without one."""
+    return [] if event is None else [item for item in items if not event(item)]
+
+
+def reduced(
+    kind: type[Any], items: Items, reducer: Reducer, event: Any, owner: object
+) -> tuple[Items, bool]:
+    """Apply a reducer to the items of a slice; the owner will hold what comes out.
+
+    Returns:
+        The items after, and whether they are more than those before with some added.
+    """
+    view = ItemsView(items)
+    result = reducer(view, event)
+    if isinstance(result, Append):
+        return items.extended(owner, keep(kind, result)), False
+    if result is view and not view.copies.made:
+        return items, False
+    if not _is_items(result):
+        raise StateError(
+            f"The reducer {name_of(reducer)} of the slice of {kind.__qualname__} returned "
+            f"{type(result).__qualname__} for an event of {type(event).__qualname__}. It must "
+            "return the new items as a sequence, or Append([...]) of those to add."
+        )
+    return Items.of(keep(kind, result), owner), True
+
+
+def impure(kind: type[Any], event: object) -> StateError:
+    """Return the error for a reducer that has changed a slice instead of returning items."""
+    return StateError(
+        f"While reducers applied an event of {type(event).__qualname__} to the slice of "
+        f"{kind.__qualname__}, one of them changed that slice itself, and one of the two changes "
+        "would be lost. A reducer is pure: it only returns the new items. Dispatch what follows "
+        "from an event after it."
+    )
+
+
+def _is_items(result: object) -> bool:
+    return isinstance(result, Sequence) and not isinstance(result, (str, bytes))
+
+
+def name_of(reducer: Reducer) -> str:
+    """Return what to call a reducer in a message."""
+    return getattr(reducer, "__qualname__", type(reducer).__qualname__)
+
+
+# --- Subscribers
+
+
+E = TypeVar("E")
+Handler = Callable[[Any], None]
+
+log = logging.getLogger("toolstile.state")
+
+
+class Subscribers:
+    """The subscribers of one session; events reach them at once, on the publisher's thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.handlers: dict[type[Any], tuple[Handler, ...]] = {}
+
+    def subscribe(self, event: type[E], handler: Callable[[E], None]) -> Callable[[], None]:
+        """Call `handler` with each event of the type or a subtype; return a function to stop that.
+
+        Raises:
+            StateError: The event is not a type, or the handler not a plain function.
+        """
+        if fault := fault_of(event, handler, "handler"):
+            raise StateError(f"Nobody is subscribed: {fault}.")
+
+        # A wrapper of its own, so that one handler can subscribe twice and leave once.
+        def subscriber(item: E) -> None:
+            handler(item)
+
+        with self._lock:
+            there = self.handlers.get(event, ())
+            self.handlers = {**self.handlers, event: (*there, subscriber)}
+
+        def unsubscribe() -> None:
+            with self._lock:
+                left = tuple(
+                    other for other in self.handlers.get(event, ()) if other is not subscriber
+                )
+                self.handlers = {**self.handlers, event: left}
+
+        return unsubscribe
+
+    def publish(self, event: object) -> None:
+        """Call the subscribers of the event's type and of its base classes."""
+        handlers = self.handlers
+        if not handlers:
+            return
+        for kind in type(event).__mro__:
+            for handler in handlers.get(kind, ()):
+                try:
+                    handler(event)
+                except Exception:
+                    log.exception(
+                        "A subscriber of %s raised; the event stays published.", kind.__qualname__
+                    )
+
+
+def fault_of(event: object, function: object, role: str) -> str | None:
+    """Return why a function, called by its role, cannot be given events of a type, or None."""
+    if not isinstance(event, type):
+        return f"events are known by their class, and {event!r} is not a class"
+    if not callable(function):
+        return f"{function!r} is not a function; give a {role}"
+    if is_async_callable(function):
+        return f"its {role} is async, and nothing would await it; give a plain function"
+    return None
+
+
+# --- The store
+
 
 Slices = Mapping[Any, Items]
 """STATE slices by type; of a stored session also the JSON of some, by the names of their types."""

@@ -10,7 +10,7 @@ from toolstile.state.persistent_list import Items
 from toolstile.state.policy_records import NO_RECORDS, Overlay, Records, overlaid
 from toolstile.state.replay import AppliedEffect, Change
 from toolstile.state.request_slice import differ_besides_request
-from toolstile.state.slice_branch import FROZEN, Cell
+from toolstile.state.slices import FROZEN, Cell
 from toolstile.state.store import Deciding, Store
 from toolstile_hookspecs.errors import CallClosed, ConflictError, StateError
 from toolstile_hookspecs.policies import PolicyState

@@ -3,7 +3,7 @@
 import pytest
 
 from toolstile import Host
-from toolstile.pipeline.unknown_tools import UnknownTools
+from toolstile.pipeline.plan import UnknownTools
 from toolstile_hookspecs import (
     MarkdownSection,
     Prompt,
