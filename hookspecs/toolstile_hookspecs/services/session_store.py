@@ -127,7 +127,7 @@ class SessionStore(Protocol):
         """Release connections and files; the next use opens the store again."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Decision:
     """The decision of a call, as its contributors see it.
 

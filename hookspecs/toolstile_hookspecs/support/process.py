@@ -25,6 +25,7 @@ from weakref import WeakSet
 MAX_DEFERRED: Final = 3
 # The functions of `signal` make enums of handlers first, which takes ten times as long.
 _signal: Final[Any] = import_module("_signal")
+_main_thread = threading.main_thread().ident
 
 
 class _Deferral:
@@ -43,9 +44,9 @@ class _Deferral:
 
     def end(self) -> None:
         """Put the previous handler back, if no other is there, then give it the last signal."""
-        current: object = _signal.getsignal(SIGINT)
-        if current is self:
-            _signal.signal(SIGINT, self.previous)
+        current: object = _signal.signal(SIGINT, self.previous)
+        if current is not self:
+            _signal.signal(SIGINT, current)
         if signals := self._signals:
             self._signals = []
             self.previous(*signals[-1])
@@ -62,11 +63,12 @@ class deferred_interrupts(ContextDecorator):  # noqa: N801 - used as a function,
 
     def __enter__(self) -> None:
         """Begin the block."""
-        is_main = threading.get_ident() == threading.main_thread().ident
-        handler = _signal.getsignal(SIGINT) if is_main else None
-        if not callable(handler):
+        if threading.get_ident() != _main_thread:
             return
-        if not isinstance(handler, _Deferral):
+        handler = _signal.getsignal(SIGINT)
+        if handler.__class__ is not _Deferral:
+            if not callable(handler):
+                return
             handler = _Deferral(handler)
             _signal.signal(SIGINT, handler)
         handler.blocks += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -96,57 +96,67 @@ def _each(run: ActiveCall, participants: Iterable[Participant]) -> Staged:
 # --- Commit
 
 
-def uninterrupted(steps: Staged) -> Staged:
-    """Return the steps, during which an interruption waits."""
-    with deferred_interrupts():
-        yield from steps
-
-
 def commit_with_participants(run: ActiveCall) -> Staged:
-    """Prepare everything that takes part, then commit all of it.
+    """Prepare everything that takes part, then commit all of it; an interruption waits.
 
     Raises:
         CommitFailed: When a participant failed after the decision, saying what was kept.
         DecisionUnknownError: When the answer of the session's store was lost.
     """
-    yield from close_to_nested(run)
-    participants: list[Participant] = [*run.participants, *run.scope.participants()]
-    keeper = run.executor.keeper
-    if keeper is not None and (saving := keeper.saving(run.branch.record_changes)) is not None:
-        participants.append(saving)
-    participants.sort(key=_decides)
-    deciders = [each for each in participants if _decides(each)]
-    deciding, key = _deciding(run, participants, deciders)
-    for each in participants:
-        yield from perform(run, each, "prepare", settle)
-    if any(not hasattr(each, "contribute") for each in deciders):
-        _rule_out_rerun(run)
-    left = deque(participants)
-    try:
-        yield from _decide(run, participants, deciding)
-        run.stage = COMMIT
-        run.committed = True
-        yield from commit_all(run, left)
-    except BaseException as error:
-        # First: nothing is put back before the decision is known, whatever interrupts again.
-        run.committed, kept = True, None
+    with deferred_interrupts():
+        yield from close_to_nested(run)
+        others: list[Participant] = []
+        deciders: list[Participant] = []
+        for each in (*run.participants, *run.scope.participants()):
+            (deciders if getattr(each, "decides", False) else others).append(each)
+        keeper = run.executor.keeper
+        if keeper is not None and (saving := keeper.saving(run.branch.record_changes)) is not None:
+            others.append(saving)
+        participants = [*others, *deciders]
+        deciding, key = _deciding(run, others, deciders)
+        for each in participants:
+            yield from perform(run, each, "prepare", settle)
+        if [each for each in deciders if not hasattr(each, "contribute")]:
+            _rule_out_rerun(run)
+        left = deque(participants)
         try:
-            with deferred_interrupts():
-                if not isinstance(error, Exception):
-                    # Its frames may hold a transaction that it has kept from ending.
-                    clear_frames(error.__traceback__)
-                ask = partial(_was_kept, run, deciding, key)
-                if kept := (yield from off_loop(run, partial(run.branch.end_commit, ask))):
-                    run.stage = COMMIT
-                    yield from commit_all(run, left, error)
-        finally:
-            if kept is False:
-                run.committed = False
-                if (token := ticket_of(run)) is not None:
-                    token.signer.spent.give_back(token.id)
-            elif left:
-                _leave_undecided(run, participants)
-        raise
+            journal = run.executor.journal
+            if run.on_loop and (
+                (journal is not None and journal.waits)
+                or any(may_wait(each, "contribute") for each in participants)
+            ):
+                yield from off_loop(run, partial(run.branch.commit, deciding))
+            else:
+                run.branch.commit(deciding)
+            run.stage = COMMIT
+            run.committed = True
+            yield from commit_all(run, left)
+        except BaseException as error:
+            # First: nothing is put back before the decision is known, whatever interrupts again.
+            run.committed = True
+            yield from _find_out(run, left, partial(_was_kept, run, deciding, key), error)
+            raise
+
+
+def _find_out(
+    run: ActiveCall, left: deque[Participant], ask: Callable[[], bool | None], error: BaseException
+) -> Staged:
+    kept, participants = None, [*left]
+    try:
+        with deferred_interrupts():
+            if not isinstance(error, Exception):
+                # Its frames may hold a transaction that it has kept from ending.
+                clear_frames(error.__traceback__)
+            if kept := (yield from off_loop(run, partial(run.branch.end_commit, ask))):
+                run.stage = COMMIT
+                yield from commit_all(run, left, error)
+    finally:
+        if kept is False:
+            run.committed = False
+            if (token := ticket_of(run)) is not None:
+                token.signer.spent.give_back(token.id)
+        elif left:
+            _leave_undecided(run, participants)
 
 
 def _was_kept(run: ActiveCall, deciding: Deciding | None, key: str | None) -> bool | None:
@@ -197,22 +207,23 @@ def commit_into_parent(run: ActiveCall) -> None:
 
 
 def join(run: ActiveCall, parent: ActiveCall) -> Staged:
-    """Make the changes of a nested call part of those of the call that made it."""
-    yield from close_to_nested(run)
-    takes_part = bool(run.scope.participants())
-    if takes_part:
-        yield from prepare_to_join(run)
-    _rule_out_rerun(run)
-    for each in run.participants:
-        if hasattr(each, "join"):
-            yield from perform(run, each, "join")
-    commit_into_parent(run)
-    if run.participants and not parent.adopt_participants(run.participants):
-        # The session's part is gone with the parent's.
-        yield from undo_participants(run)
-    if takes_part:
-        run.stage = COMMIT
-        yield from commit_all(run, deque(run.scope.joining()))
+    """Make the changes of a nested call part of those of its caller; an interruption waits."""
+    with deferred_interrupts():
+        yield from close_to_nested(run)
+        takes_part = bool(run.scope.participants())
+        if takes_part:
+            yield from prepare_to_join(run)
+        _rule_out_rerun(run)
+        for each in run.participants:
+            if hasattr(each, "join"):
+                yield from perform(run, each, "join")
+        commit_into_parent(run)
+        if run.participants and not parent.adopt_participants(run.participants):
+            # The session's part is gone with the parent's.
+            yield from undo_participants(run)
+        if takes_part:
+            run.stage = COMMIT
+            yield from commit_all(run, deque(run.scope.joining()))
 
 
 def _rule_out_rerun(run: ActiveCall) -> None:
@@ -237,7 +248,20 @@ def commit_all(
     failed: list[str] = []
     while True:
         try:
-            yield from _commit_each(run, left, kept, failed)
+            while left:
+                each = left.popleft()
+                try:
+                    yield from perform(run, each, "commit")
+                except Exception as error:  # noqa: BLE001 - logged without secrets
+                    log_failure(run, log, "%s of %s failed to commit.", _name(each), run)
+                    failed.append(f"{_name(each)} ({str(error).rstrip('.')})")
+                except BaseException:
+                    # Interrupted before it has begun, it is yet to be committed, once.
+                    if isinstance(each, Part) and each.open:
+                        left.appendleft(each)
+                    raise
+                else:
+                    kept.append(each)
             break
         except BaseException as error:  # noqa: BLE001 - the decision is made: finish first
             interruption = error
@@ -251,41 +275,25 @@ def commit_all(
         raise interruption
 
 
-def _commit_each(
-    run: ActiveCall, left: deque[Participant], kept: list[Participant], failed: list[str]
-) -> Staged:
-    while left:
-        each = left.popleft()
-        try:
-            yield from perform(run, each, "commit")
-        except Exception as error:  # noqa: BLE001 - logged without secrets
-            log_failure(run, log, "%s of %s failed to commit.", _name(each), run)
-            failed.append(f"{_name(each)} ({str(error).rstrip('.')})")
-        except BaseException:
-            # Interrupted before it has begun, it is yet to be committed; nothing is so twice.
-            if isinstance(each, Part) and each.open:
-                left.appendleft(each)
-            raise
-        else:
-            kept.append(each)
-
-
 def _deciding(
-    run: ActiveCall, participants: list[Participant], deciders: list[Participant]
+    run: ActiveCall, others: list[Participant], deciders: list[Participant]
 ) -> tuple[Deciding | None, str | None]:
     """Return the call's decision, and its key, which all note for their recovery after a crash.
 
-    None where the session alone is committed, in memory. The deciders stand at the end.
+    None where the session alone is committed, in memory.
     """
     journal = run.executor.journal
-    contributors: list[Any] = [each for each in participants if getattr(each, "contributes", False)]
-    others = participants[: len(participants) - len(deciders)]
+    contributors: list[Any] = [
+        each for each in (*others, *deciders) if getattr(each, "contributes", False)
+    ]
     noting: list[Any] = [each for each in others if _notes(each)]
     if journal is None:
         # The first record is the decision; after a crash, those that follow are known as unknown.
         deciding = Deciding(id="", is_durable=True) if contributors else None
-        knowing = [*contributors, *deciders]
-        key = next((key for each in knowing if (key := getattr(each, "key", None))), None)
+        key = None
+        for each in (*contributors, *deciders):
+            if key := getattr(each, "key", None):
+                break
     else:
         deciding = Deciding(
             is_durable=bool(contributors or noting or run.resumption),
@@ -309,7 +317,7 @@ def refuse_lone_deciders(run: ActiveCall) -> None:
         PluginFailed: Naming it.
     """
     for each in run.participants:
-        if _decides(each) and not hasattr(each, "contribute"):
+        if getattr(each, "decides", False) and not hasattr(each, "contribute"):
             raise PluginFailed(
                 f"{_name(each)} decides by itself whether a call is kept, and the session's store "
                 "decides that here; give it a `contribute`, or use a session in memory"
@@ -333,19 +341,8 @@ def _contribute(
     decision = Decision(decision_id, connection)
     for each in contributors:
         each.contribute(decision)
-    use_up(run, connection)
-
-
-def _decide(run: ActiveCall, participants: list[Participant], deciding: Deciding | None) -> Staged:
-    """Make the call's one decision, in a section that nothing interrupts."""
-    journal = run.executor.journal
-    if run.on_loop and (
-        (journal is not None and journal.waits)
-        or any(may_wait(each, "contribute") for each in participants)
-    ):
-        yield from off_loop(run, partial(run.branch.commit, deciding))
-    else:
-        run.branch.commit(deciding)
+    if run.resumption is not None:
+        use_up(run, connection)
 
 
 def _leave_undecided(run: ActiveCall, participants: list[Participant]) -> None:
@@ -361,10 +358,6 @@ def _leave_undecided(run: ActiveCall, participants: list[Participant]) -> None:
 def _notes(participant: Any) -> bool:
     """Tell whether a participant has changes to finish after a crash, by the decision's key."""
     return hasattr(participant, "key") and bool(getattr(participant, "changed", True))
-
-
-def _decides(participant: Participant) -> bool:
-    return bool(getattr(participant, "decides", False))
 
 
 def _name(participant: Participant) -> str:

@@ -71,7 +71,12 @@ def _answer(run: ActiveCall, plan: ToolPlan) -> Staged:
             "Retry it, to have it asked.",
         )
     if not run.replayed:
-        answer = yield from apply_or_run(run, plan, answer)
+        is_here = plan.runs_here and not (run.is_bounded or run.on_loop or run.batch is not None)
+        if is_here and not (answer or run.resumption or run.using):
+            run.limit = ENDLESS
+            answer = run_here(run, plan, plan.invoke)
+        else:
+            answer = yield from apply_or_run(run, plan, answer)
     elif answer.__class__ is Replay:
         if answer.effect_id is not None:
             run.set_attribute(REPLAYED_EFFECT, answer.effect_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ def note_secrets(run: ActiveCall, value: object, codec: ValueCodec) -> None:
 
 def holds_secrets(run: ActiveCall, *written: str | bytes | None) -> bool:
     """Tell whether anything in the texts is a secret of the call."""
-    secrets = tuple(secrets_of_call(run))
+    secrets = secrets_of_call(run)
     if not secrets:
         return False
     texts = [each.decode() if isinstance(each, bytes) else each or "" for each in written]
@@ -70,13 +70,15 @@ def log_failure(
     log.error("%s", text, extra=extra)
 
 
-def secrets_of_call(run: ActiveCall) -> Iterator[str]:
-    """Yield the secrets in a call's params and value, and its user's credentials."""
+def secrets_of_call(run: ActiveCall) -> list[str]:
+    """Return the secrets in a call's params and value, and its user's credentials."""
+    found = [*run.result_secrets]
     if run.params is not None and run.plan is not None:
         # Nothing that can be shared is of a type that hides its value.
-        yield from () if run.plan.shares_params else secrets_in(run.params)
+        if not run.plan.shares_params:
+            found += secrets_in(run.params)
         if schema := run.plan.tool.params_codec.secret_schema():
-            yield from secrets_of(json.loads(run.arguments), schema)
+            found += secrets_of(json.loads(run.arguments), schema)
     if run.executor.auth is not None:
-        yield from secrets_in(run.executor.auth)
-    yield from run.result_secrets
+        found += secrets_in(run.executor.auth)
+    return found

@@ -49,7 +49,6 @@ from toolstile.pipeline.commit import (
     take_part_later,
     tell_logs,
     undo,
-    uninterrupted,
 )
 from toolstile.pipeline.event import publish_once, roll_back
 from toolstile.pipeline.execute import (
@@ -293,13 +292,13 @@ def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
         joining: Staged = executor.rehearsal.join(call, table)
         return joining
     if call.parent is not None:
-        return uninterrupted(join(call, call.parent))
+        return join(call, call.parent)
     parts = call.scope._parts  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
     # A stored session records nothing of a call that changed nothing, and used no approval up.
     records = executor.journal is not None and (call.branch.has_changed or call.resumption)
     alone = executor.keeper is None and not records
     if parts or call.participants or call.children or not alone:
-        return uninterrupted(commit_with_participants(call))
+        return commit_with_participants(call)
     try:
         call.branch.commit()
     except BaseException:

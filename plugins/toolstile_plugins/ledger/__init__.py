@@ -150,11 +150,12 @@ def toolstile_snapshot(
     if holding is not None:
         holding.enter(context)
         return holding
-    if EffectLedger not in context.resources:
-        return None
     if is_on_loop():
+        if EffectLedger not in context.resources:
+            return None
         return _take_part(context, tool, settings)
-    return _held(context.resources.get(EffectLedger), context, tool, settings)
+    ledger = context.resources.get(EffectLedger, None)
+    return None if ledger is None else _held(ledger, context, tool, settings)
 
 
 async def _take_part(
@@ -168,7 +169,8 @@ async def _take_part(
 def _held(
     ledger: EffectLedger, context: ToolContext, tool: Tool[Any, Any], settings: LedgerSettings
 ) -> Holding:
-    dispatcher = context.resources.get(Dispatcher, None)  # type: ignore[type-abstract]
+    resources = context.resources
+    dispatcher = resources.get(Dispatcher) if Dispatcher in resources else None  # type: ignore[type-abstract]
     reconciler = reconciler_of(tool, ledger, settings, dispatcher)
     holding = Holding(ledger, tool, context, _holdings, reconciler)
     return _holdings.setdefault(holding.control, holding)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -161,6 +161,14 @@ class EffectLedger:
         self.wait = wait
         self.leases = LeaseKeeper(self.store)
         self._clock = clock or SystemClock()
+        self._ahead_of: Callable[[datetime], timedelta] | None = getattr(
+            self.store, "ahead_of", None
+        )
+
+    def now(self, clock: Clock) -> datetime:
+        """Return the time by the clock of a store that hosts share, else by the host's."""
+        now = clock.now()
+        return now if self._ahead_of is None else now + self._ahead_of(now)
 
     @property
     def database(self) -> str | None:

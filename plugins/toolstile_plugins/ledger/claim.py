@@ -19,9 +19,9 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
 from toolstile_hookspecs.support.event_loop import is_on_loop, off_loop
-from toolstile_hookspecs.support.process import deferred_interrupts, new_id
+from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.ledger import messages as wording
-from toolstile_plugins.ledger.api import EffectLedger, now_of
+from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.entries import is_unsettled
 from toolstile_plugins.ledger.keys import (
     encoder,
@@ -49,19 +49,20 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
     """
     tool, context = holding.tool, holding.context
     effect_id = new_id()
-    key, params_hash = keys_of(tool, params, context, effect_id)
     call = context.tool_call
+    call_id = "" if call is None else printable(call.id)
+    key, params_hash = keys_of(tool, params, context, effect_id if call is None else call_id)
     claim = Claim(
         key,
         tool.name,
         params_hash,
         effect_id,
         printable_session(context.session.id),
-        "" if call is None else printable(call.id),
+        call_id,
         context.clock.now(),
         _kept(holding, params),
     )
-    holding.context.set_attribute("ledger.key", claim.key)
+    holding.control.set_attribute("ledger.key", key)
     if holding.ledger.store.waits and is_on_loop():
         return _wait_and_claim(holding, claim, params)
     standing = _attempt(holding, claim, params)
@@ -71,7 +72,7 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
         return _replay(holding, claim, params, standing)
     _check_params(holding, claim, params, standing)
     if holding.context.parent is not None and standing.state is EffectState.CLAIMED:
-        holding.context.set_attribute("ledger.state", "in_progress")
+        holding.control.set_attribute("ledger.state", "in_progress")
         raise wording.under_way(standing)
     return _wait_and_claim(holding, claim, params)
 
@@ -81,7 +82,9 @@ def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awai
     ledger = context.resources.get(EffectLedger, None)
     if ledger is None or tool.idempotency is None:
         return False
-    key, _ = keys_of(tool, params, context, new_id())
+    call = context.tool_call
+    call_id = new_id() if call is None else printable(call.id)
+    key, _ = keys_of(tool, params, context, call_id)
 
     def look() -> bool:
         try:
@@ -89,7 +92,7 @@ def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awai
         except Exception as error:  # noqa: BLE001 - the store may be anybody's, and is asked again
             wording.failure(ledger.store, error)
             return False
-        if entry is None or entry.yields_to(now_of(ledger.store, context.clock), None):
+        if entry is None or entry.yields_to(ledger.now(context.clock), None):
             return False
         return as_seen_by(context, entry).state is EffectState.DONE
 
@@ -115,29 +118,34 @@ def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     Raises:
         CallRefused: The effect is unknown, or the ledger cannot be read.
     """
-    store = holding.ledger.store
-    release = partial(store.release, claim.key, claim.effect_id)
-    with deferred_interrupts():
-        try:
-            standing = _claim(holding, claim, params)
-            if standing is None and not holding.take(claim):
-                # Just then nobody waited for it any more.
-                holding.ledger.leases.settle(release)
-        except CallRefused:
+    # First, because an interruption may come after each step: the keeper releases the claim then.
+    holding.begin(claim)
+    store, leases = holding.ledger.store, holding.ledger.leases
+    try:
+        standing = _claim(holding, claim, params)
+        if standing is None:
+            if not holding.take():
+                # The call was given up meanwhile.
+                leases.settle(partial(store.release, claim.key, claim.effect_id))
+            return None
+    except CallRefused:
+        holding.forget_claim()
+        raise
+    except BaseException as error:
+        # The claim may have been made although its answer was lost.
+        leases.settle_later(partial(store.release, claim.key, claim.effect_id))
+        if not isinstance(error, Exception):
             raise
-        except BaseException as error:
-            # The claim may have been made all the same, and only the answer was lost.
-            holding.ledger.leases.settle_later(release)
-            if not isinstance(error, Exception):
-                raise
-            holding.context.set_attribute("ledger.state", "unavailable")
-            raise wording.unreadable(holding.tool.name, wording.failure(store, error)) from error
-        return None if standing is None else as_seen_by(holding.context, standing)
+        holding.forget_claim()
+        holding.control.set_attribute("ledger.state", "unavailable")
+        raise wording.unreadable(holding.tool.name, wording.failure(store, error)) from error
+    holding.forget_claim()
+    return as_seen_by(holding.context, standing)
 
 
 def _claim(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     store = holding.ledger.store
-    now = now_of(store, holding.context.clock)
+    now = holding.ledger.now(holding.context.clock)
     standing = store.claim(claim, now=now)
     if standing is None or standing.state is not EffectState.UNKNOWN:
         return standing
@@ -145,7 +153,7 @@ def _claim(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     if holding.tool.category != "read" and holding.config.on_unknown != "retry":
         if holding.reconciler is not None:
             return standing
-        holding.context.set_attribute("ledger.state", "unknown")
+        holding.control.set_attribute("ledger.state", "unknown")
         raise wording.unknown(standing)
     return store.claim(claim, now=now, over=standing.claim.effect_id)
 
@@ -168,7 +176,7 @@ async def _wait_and_claim(holding: Holding, claim: Claim, params: Any) -> Replay
         if standing is not None and standing.state is EffectState.CLAIMED:
             _check_params(holding, claim, params, standing)
             # Now, for its deadline may end the wait.
-            holding.context.set_attribute("ledger.state", "in_progress")
+            holding.control.set_attribute("ledger.state", "in_progress")
             if holding.context.parent is not None or loop.time() >= until:
                 raise wording.under_way(standing)
             # Not in step with the others that wait.
@@ -190,14 +198,14 @@ async def _find_out(holding: Holding, standing: LedgerEntry) -> LedgerEntry | No
         await reconciler.find_out(standing, holding.context)
         now = await off_loop(partial(holding.ledger.store.get, claim.key))
     except Exception as error:
-        holding.context.set_attribute("ledger.state", "unavailable")
+        holding.control.set_attribute("ledger.state", "unavailable")
         failed = wording.failure(holding.ledger.store, error)
         raise wording.unreadable(holding.tool.name, failed) from error
     if now is None or now.claim.effect_id != claim.effect_id or not is_unsettled(now):
         return None
     if now.owner:
         return now._replace(state=EffectState.CLAIMED)
-    holding.context.set_attribute("ledger.state", "unknown")
+    holding.control.set_attribute("ledger.state", "unknown")
     raise wording.unknown(standing, is_asked=True)
 
 
@@ -212,7 +220,7 @@ def _replay(holding: Holding, claim: Claim, params: Any, entry: LedgerEntry) -> 
     with suppress(ResourceError, OSError):
         # After a crash it is opening the workspace that brings the files there.
         _ = holding.context.filesystem
-    holding.context.set_attribute("ledger.state", "hit")
+    holding.control.set_attribute("ledger.state", "hit")
     result = ToolResult(recorded.message, value, exclude_value_from_context=recorded.excluded)
     return Replay(result, entry.claim.effect_id, recorded.changes, recorded.unportable)
 
@@ -223,5 +231,5 @@ def _check_params(holding: Holding, claim: Claim, params: Any, entry: LedgerEntr
     hashed = entry.claim.params_hash
     # A program that recorded the effect need not know how the tool orders its params.
     if hashed != claim.params_hash and hashed != recorded_hash(holding.tool, params):
-        holding.context.set_attribute("ledger.state", "mismatch")
+        holding.control.set_attribute("ledger.state", "mismatch")
         raise wording.other_params(entry)

@@ -166,9 +166,15 @@ def _is_fixed_node(node: dict[str, Any]) -> bool:
 
 
 def keys_of(
-    tool: Tool[Any, Any], params: Any, context: ToolContext, effect_id: str
+    tool: Tool[Any, Any], params: Any, context: ToolContext, call_id: str
 ) -> tuple[str, str]:
     """Return the key of a call of an idempotent tool, and the hash of all its params.
+
+    Args:
+        tool: The tool.
+        params: The params.
+        context: The context of the call.
+        call_id: The printable id of the call.
 
     Raises:
         TypeError: The tool's `key_fn` returned no string.
@@ -183,7 +189,7 @@ def keys_of(
     name = tool.name
     if config.version and tool.version:
         name = f"{name}@{tool.version.partition('.')[0]}"
-    return f"{_scope(config.scope, context, effect_id)}:{name}:{chosen}", params_hash
+    return f"{_scope(config.scope, context, call_id)}:{name}:{chosen}", params_hash
 
 
 def recorded_hash(tool: Tool[Any, Any], params: Any) -> str:
@@ -207,13 +213,11 @@ def _hash_of_chosen(
     ).hexdigest()
 
 
-def _scope(scope: str, context: ToolContext, effect_id: str) -> str:
+def _scope(scope: str, context: ToolContext, call_id: str) -> str:
     if scope == "session":
         return _of_session(context.session.id)
     if scope == "call":
-        call = context.tool_call
-        call_id = effect_id if call is None else _brief(printable(call.id))
-        return f"{_of_calls(context.session.id)}/{call_id}"
+        return f"{_of_calls(context.session.id)}/{_brief(call_id)}"
     return "global" if scope == "global" else f"name/{_brief(printable(scope))}"
 
 

@@ -22,7 +22,7 @@ from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
-from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of, now_of
+from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of
 from toolstile_plugins.ledger.keys import printable_session
 from toolstile_plugins.ledger.reconcile import HandlerEnd, Reconciler, gives_key_back
 
@@ -158,7 +158,9 @@ class Holding:
         self.ledger = ledger
         self.reconciler = reconciler
         self.handler_end: HandlerEnd | None = None
-        self.enter(context)
+        self.context = context
+        if reconciler is not None:
+            self.handler_end = context.resources.get(HandlerEnd)
         self._state = _FREE
         self._joined = False
         # Whether changes of calls within it that may still be put back are not recorded yet.
@@ -189,15 +191,24 @@ class Holding:
         """Return nothing: a record is not a change to show."""
         return ""
 
-    def take(self, claim: Claim) -> bool:
-        """Hold a claim that was just made; returns whether the call still wants it."""
+    def begin(self, claim: Claim) -> None:
+        """Have a claim kept that is about to be made."""
+        self.claim = claim
+        self.ledger.leases.hold(claim.effect_id, claim.key, self._left_behind)
+
+    def take(self) -> bool:
+        """Hold the claim that was just made; returns whether the call still wants it."""
         with self._lock:
             if self._state is _OVER:
                 return False
-            self.claim = claim
             self._state = _CLAIMED
-        self.ledger.leases.hold(claim.effect_id, claim.key, self._left_behind)
         return True
+
+    def forget_claim(self) -> None:
+        """Keep a claim no longer that was not made."""
+        claim, self.claim = self.claim, None
+        if claim is not None:
+            self.ledger.leases.drop(claim.effect_id)
 
     def _left_behind(self) -> Callable[[], object] | None:
         """Return how to settle the claim of a call that is over and was kept from settling it."""
@@ -373,28 +384,30 @@ class Holding:
             claim = self.claim
             if self._state is _OVER or claim is None:
                 return
-            # Of a record that is only completed, nothing is lost.
-            refusal = None if self._is_partial else wording.lost(self.tool.name)
-            ledger, connection = self.ledger, decision.connection
+            key, effect_id, ledger = claim.key, claim.effect_id, self.ledger
+            # Nothing is lost of a record that is only completed.
+            is_whole, name = not self._is_partial, self.tool.name
             try:
-                until = end_of(now_of(ledger.store, self.context.clock), self.config.ttl)
-                record = (claim.key, claim.effect_id, result, until)
-                if connection is None or ledger.joining is None:
-                    kept = ledger.store.finish(*record)
+                until = end_of(ledger.now(self.context.clock), self.config.ttl)
+                if decision.connection is None or ledger.joining is None:
+                    kept = ledger.store.finish(key, effect_id, result, until)
                 else:
-                    kept = ledger.joining.finish_within(connection, *record, refusal=refusal)
+                    refusal = wording.lost(name) if is_whole else None
+                    kept = ledger.joining.finish_within(
+                        decision.connection, key, effect_id, result, until, refusal=refusal
+                    )
             except Exception as error:
-                failed = wording.failure(ledger.store, error)
-                raise wording.unwritten(self.tool.name, failed) from error
-            if not kept and refusal is not None:
+                raise wording.unwritten(name, wording.failure(ledger.store, error)) from error
+            if not kept and is_whole:
                 self._state = _OVER
                 self._forget()
-                raise refusal
+                raise wording.lost(name)
             self._state = _RECORDED
-        ledger.leases.drop(claim.effect_id)
-        # Of a nested call that had succeeded the event is out already.
-        with suppress(CallClosed):
-            self.context.set_attribute("ledger.state", "recorded")
+        ledger.leases.drop(effect_id)
+        try:
+            self.control.set_attribute("ledger.state", "recorded")
+        except CallClosed:
+            return  # the event of a nested call that succeeded is published already
 
     def _forget(self) -> None:
         if self._uncommitted is not None and self.claim is not None:

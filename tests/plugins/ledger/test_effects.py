@@ -38,7 +38,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.ledger import Claim, LedgerStore, RecordedResult
 from toolstile_plugins.ledger import EffectLedger, MemoryStore, ToolEffect
 from toolstile_plugins.ledger.api import decision_key, now_of
-from toolstile_plugins.ledger.keys import encoder, keys_of
+from toolstile_plugins.ledger.keys import encoder, keys_of, printable
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 from .conftest import HeldClock
@@ -233,7 +233,9 @@ def a_tool(function: Any, **config: Any) -> Tool[Any, Any]:
 
 
 def key(made: Tool[Any, Any], context: ToolContext, arguments: str) -> str:
-    return keys_of(made, made.parse(arguments), context, "e" * 32)[0]
+    call = context.tool_call
+    call_id = "e" * 32 if call is None else printable(call.id)
+    return keys_of(made, made.parse(arguments), context, call_id)[0]
 
 
 class Told(BaseModel):

@@ -64,7 +64,12 @@ class MemoryStore:
     ) -> bool:
         """Record the result of a claimed or unknown effect."""
         with self._lock:
-            return self._change(key, effect_id, (_DONE, expires_at, None, *result))
+            flat = self._entries.get(key)
+            if flat is None or flat[_EFFECT] != effect_id:
+                return False
+            # The params are kept only until the effect is known.
+            self._entries[key] = (*flat[: _STATE - 1], None, _DONE, expires_at, None, *result)
+            return True
 
     def doubt(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
