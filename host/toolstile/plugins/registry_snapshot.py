@@ -25,7 +25,7 @@ class RegistrySnapshot:
         implementations: By hook, in the order of calling.
         wrappers: By hook, the outermost first.
         sections: Of all plugins, in the order of registration.
-        bindings: Of all plugins, likewise; before them those of their states, by type.
+        bindings: Of all plugins, likewise; a plugin's state stands for its own binding of the type.
         providers: The plugin that has bound it, by kind of resource.
         policies: What makes each kind of policy.
         tools: The tools by name, in order.
@@ -57,8 +57,15 @@ def snapshot_of(
     offered = {name: record.contribution for name, record in records.items()}
     settings = {name: offer.settings for name, offer in offered.items()}
     calls = {hook: tuple(manager.in_order(hook, settings, states)) for hook in manager.arguments}
-    # A type that is built in, or that two plugins yield, does not name one object.
-    types = [type(state) for state in states.values() if type(state).__module__ != "builtins"]
+    bindings = {each.kind: each for offer in offered.values() for each in offer.bindings}
+    providers = {each.kind: name for name, offer in offered.items() for each in offer.bindings}
+    types = [type(state) for state in states.values()]
+    for name, state in states.items():
+        kind = type(state)
+        # A type that is built in, or that two plugins have, does not name one object.
+        is_own = providers.get(kind, name) == name and types.count(kind) == 1
+        if is_own and kind.__module__ != "builtins":
+            bindings[kind] = Binding[Any].instance(kind, state)
     # Wire names of plugins with a prefix give way.
     settled = sorted(offered.values(), key=lambda each: bool(each.prefix))
     return RegistrySnapshot(
@@ -66,17 +73,8 @@ def snapshot_of(
         implementations=_only(calls, wrappers=False),
         wrappers=_only(calls, wrappers=True),
         sections=tuple(section for offer in offered.values() for section in offer.sections),
-        bindings=(
-            *(
-                Binding[Any].instance(type(s), s)
-                for s in states.values()
-                if types.count(type(s)) == 1
-            ),
-            *(binding for offer in offered.values() for binding in offer.bindings),
-        ),
-        providers=MappingProxyType(
-            {binding.kind: name for name, offer in offered.items() for binding in offer.bindings}
-        ),
+        bindings=tuple(bindings.values()),
+        providers=MappingProxyType(providers),
         policies=MappingProxyType(
             {kind: made for offer in offered.values() for kind, made in offer.policies.items()}
         ),

@@ -8,6 +8,7 @@ does in any case.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pydantic import BaseModel
@@ -18,10 +19,12 @@ from toolstile_hookspecs import (
     Binding,
     Command,
     ResourceResolver,
+    effect_free,
     hookimpl,
 )
 from toolstile_plugins.approval import cli
 from toolstile_plugins.approval.beside import AtTerminal
+from toolstile_plugins.approval.grants import HeldGrants
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode
 
 __all__ = ["ApprovalSettings", "Mode"]
@@ -47,12 +50,21 @@ def toolstile_resources(settings: ApprovalSettings) -> list[Binding[Any]]:
 
 
 @hookimpl
-def toolstile_approve(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer:
+@effect_free
+def toolstile_lifespan() -> AbstractContextManager[HeldGrants]:
+    """Keep the grants of a host without an inbox as long as it is open."""
+    return nullcontext(HeldGrants())
+
+
+@hookimpl
+def toolstile_approve(
+    request: ApprovalRequest, settings: ApprovalSettings, state: HeldGrants
+) -> ApprovalAnswer:
     """Answer as the mode says."""
     # Late: terminals and editors bring much along, and few commands ask.
     from toolstile_plugins.approval.dialogue import answer
 
-    return answer(request, settings)
+    return answer(request, settings.mode, state)
 
 
 @hookimpl

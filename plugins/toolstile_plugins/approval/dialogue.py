@@ -22,7 +22,7 @@ from toolstile_plugins.approval.beside import person
 from toolstile_plugins.approval.display import Shown, unmasked
 from toolstile_plugins.approval.grants import MOST_HOURS, Grants, Terms
 from toolstile_plugins.approval.question import question_of
-from toolstile_plugins.approval.settings import ApprovalSettings, Mode
+from toolstile_plugins.approval.settings import Mode
 from toolstile_plugins.approval.terminal import (
     Terminal,
     Unavailable,
@@ -168,11 +168,11 @@ NOT_READING = "Only tools of the category 'read' are approved here."
 LEFT_OPEN = "No one answered before the question was withdrawn."
 
 
-def answer(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer:
-    """Return the answer to a request."""
-    if request.by_person and settings.mode in {Mode.ALL, Mode.READ}:
-        return ApprovalAnswer.unanswered(NO_PERSON.format(settings.mode))
-    match settings.mode:
+def answer(request: ApprovalRequest, mode: Mode, held: Grants) -> ApprovalAnswer:
+    """Return the answer to a request; `held` are the grants of a host without an inbox."""
+    if request.by_person and mode in {Mode.ALL, Mode.READ}:
+        return ApprovalAnswer.unanswered(NO_PERSON.format(mode))
+    match mode:
         case Mode.ALL:
             return ApprovalAnswer.approve()
         case Mode.NONE:
@@ -182,19 +182,19 @@ def answer(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnsw
                 return ApprovalAnswer.approve()
             return ApprovalAnswer.unanswered(NOT_READING)
         case Mode.ASK | Mode.AUTO:
-            return _ask(request, settings)
+            return _ask(request, mode, held)
 
 
-def _ask(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer:
+def _ask(request: ApprovalRequest, mode: Mode, held: Grants) -> ApprovalAnswer:
     try:
         with (
-            open_terminal(request.withdrawn, anywhere=settings.mode is Mode.ASK) as terminal,
+            open_terminal(request.withdrawn, anywhere=mode is Mode.ASK) as terminal,
             taking_turns(request.withdrawn),
         ):
             # Only now, as the person may just have said so, asked for a call beside this one.
             asked = question_of(request)
             bound: Any = request.context.resources.get(Grants, None)  # type: ignore[type-abstract]
-            grants: Grants = bound or settings.granted
+            grants: Grants = bound or held
             if (granted := grants.answer_to(asked)) is not None:
                 return granted
             dialogue = Dialogue(terminal, request)

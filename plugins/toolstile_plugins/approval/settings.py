@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import BaseModel, PrivateAttr
-
-from toolstile_plugins.approval.grants import HeldGrants
+from pydantic import BaseModel
 
 
 class Mode(StrEnum):
@@ -34,11 +32,3 @@ class ApprovalSettings(BaseModel):
     """
 
     mode: Mode = Mode.AUTO
-
-    # Each host validates settings of its own, so what is granted in one is not in another.
-    _granted: HeldGrants = PrivateAttr(default_factory=HeldGrants)
-
-    @property
-    def granted(self) -> HeldGrants:
-        """The grants of a host without an inbox."""
-        return self._granted

@@ -17,6 +17,7 @@ from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.database import cli
 from toolstile_plugins.database.settings import DatabaseSettings
+from toolstile_plugins.database.stores import DatabaseStores
 
 __all__ = ["DatabaseSettings"]
 
@@ -51,24 +52,26 @@ def toolstile_resources(settings: DatabaseSettings) -> list[Binding[Any]]:
     """Offer the stores in the database; bindings of the application replace them."""
     sessions = Binding[SessionStore](
         SessionStore,  # type: ignore[type-abstract]
-        lambda resources: settings.sessions(),  # noqa: ARG005 - it needs none
+        lambda resources: resources.get(DatabaseStores).sessions(),
     )
     effects = Binding[LedgerStore](
         LedgerStore,  # type: ignore[type-abstract]
-        lambda resources: settings.ledger(),  # noqa: ARG005 - it needs none
+        lambda resources: resources.get(DatabaseStores).ledger(),
     )
+    # An open host gives the state in its place.
+    stores = Binding(DatabaseStores, lambda _: DatabaseStores(settings))
     if settings.path is not None:
-        return [sessions]  # the ledger joins the sessions in their file
+        return [stores, sessions]  # the ledger joins the sessions in their file
     if settings.url is not None:
-        return [sessions, effects]
-    return [effects] if settings.memory else []
+        return [stores, sessions, effects]
+    return [stores, effects] if settings.memory else []
 
 
 @hookimpl
 @effect_free
-def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[object]:
+def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[DatabaseStores]:
     """Close the connections when the host closes."""
-    return closing(settings)
+    return closing(DatabaseStores(settings))
 
 
 @hookimpl

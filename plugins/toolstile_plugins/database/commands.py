@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import ConfigurationError, Diagnostic, HostHandle, StateError
@@ -14,6 +15,7 @@ from toolstile_plugins.database.postgres_database import is_pooled
 from toolstile_plugins.database.schema import Part, found_in, parts_in, script, upgrade
 from toolstile_plugins.database.session_store import SESSIONS
 from toolstile_plugins.database.settings import DatabaseSettings
+from toolstile_plugins.database.stores import DatabaseStores
 from toolstile_plugins.inbox.doctor import lost_questions
 from toolstile_plugins.ledger.doctor import effects_found
 from toolstile_plugins.ledger.stores.postgres import LEDGER
@@ -40,9 +42,9 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
             "No database is configured. Name one in the configuration, as url in "
             "[plugins.database]; then retry."
         )
-    database = settings.database()
-    run = _check if args.what == "check" else _upgrade
-    return database.on_new_connection(lambda connection: run(connection, args))
+    command = _check if args.what == "check" else _upgrade
+    with closing(DatabaseStores(settings)) as stores:
+        return stores.database().on_new_connection(lambda connection: command(connection, args))
 
 
 def _check(connection: Connection, args: argparse.Namespace) -> int:
@@ -82,9 +84,9 @@ def diagnosed(
         host: The host, which is not open.
         offering: The plugins that offer resources.
     """
-    subject = "database"
+    subject, stores = "database", DatabaseStores(settings)
     try:
-        database = settings.database()
+        database = stores.database()
         parts, is_through_pooler = database.on_new_connection(
             lambda connection: (parts_in(connection, PARTS), is_pooled(connection))
         )
@@ -107,8 +109,8 @@ def diagnosed(
         else:
             yield Diagnostic.error(about, *fault)
         if part is LEDGER and fault is None and "ledger" in offering:
-            yield from effects_found(settings.ledger(), host.settings("ledger"))
+            yield from effects_found(stores.ledger(), host.settings("ledger"))
         if part is APPROVALS and fault is None and "inbox" in offering:
-            store = settings.sessions().approvals()
+            store = stores.sessions().approvals()
             yield from lost_questions(store, host.settings("inbox"), host)
-    settings.close()
+    stores.close()

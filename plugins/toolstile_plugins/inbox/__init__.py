@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Awaitable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Generator, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,32 +22,26 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     Binding,
     Command,
-    ConfigurationError,
     Diagnostic,
-    Filesystem,
     HostHandle,
     ResourceResolver,
-    StateError,
     effect_free,
     hookimpl,
 )
 from toolstile_hookspecs.services.approval_store import (
     ApprovalStore,
     OffersApprovalKey,
-    Question,
-    QuestionState,
 )
 from toolstile_hookspecs.services.counter import Counter
-from toolstile_hookspecs.services.filesystem import SupportsDirectories
-from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.approval.grants import Grants
 from toolstile_plugins.inbox import cli
 from toolstile_plugins.inbox.doctor import diagnosed
-from toolstile_plugins.inbox.settings import Answerers, InboxSettings, refuse_within
+from toolstile_plugins.inbox.settings import Answerers, InboxSettings
 
 if TYPE_CHECKING:
     from toolstile_plugins.inbox.events import ApprovalEvent
     from toolstile_plugins.inbox.inbox import Inbox
+    from toolstile_plugins.inbox.open_inbox import OpenInbox
     from toolstile_plugins.inbox.resumption import (
         answers_to,
         aresume_pending,
@@ -103,40 +97,27 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
     if key is None:
         return []
     # Likewise.
-    from toolstile_plugins.inbox.approver import Ended
-    from toolstile_plugins.inbox.events import Events
     from toolstile_plugins.inbox.grants import InboxGrants
     from toolstile_plugins.inbox.inbox import Inbox
+    from toolstile_plugins.inbox.open_inbox import OpenInbox
     from toolstile_plugins.inbox.seal import Seal
 
-    def inbox(resources: ResourceResolver) -> Inbox:
-        files: Any = resources.get(Filesystem, None)  # type: ignore[type-abstract]
-        if isinstance(files, SupportsDirectories):
-            refuse_within(files.directories, settings)
-        store: ApprovalStore = resources.get(ApprovalStore)  # type: ignore[type-abstract]
-        seal = Seal(key, settings.secret)
-        events = settings.part(Events, lambda: Events(settings, store, seal))
-        settings.part(Ended, Ended).events = events
-        return settings.part(Inbox, lambda: Inbox(settings, store, seal, settings.clock, events))
-
     def store(resources: ResourceResolver) -> ApprovalStore:
-        sessions: SessionStore | None = resources.get(SessionStore, None)  # type: ignore[type-abstract]
-        return settings.store(sessions)
+        return resources.get(OpenInbox).store(resources)
+
+    def inbox(resources: ResourceResolver) -> Inbox:
+        return resources.get(OpenInbox).inbox(resources)
 
     def grants(resources: ResourceResolver) -> InboxGrants:
         counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
         return InboxGrants(resources.get(Inbox), counter)
 
     def offered_key(resources: ResourceResolver) -> Seal:
-        seal, host = Seal(key, settings.secret), settings.host
-        if host is not None and host.purpose != "look":
-            waiting: Sequence[Question] = ()
-            with suppress(StateError, ConfigurationError):  # those who ask are told
-                waiting = store(resources).questions({QuestionState.WAITING})
-            seal.refuse_other(waiting)
-        return seal
+        return resources.get(OpenInbox).key(resources)
 
     return [
+        # An open host gives the state in its place.
+        Binding(OpenInbox, lambda _: OpenInbox(settings)),
         Binding[ApprovalStore](ApprovalStore, store),  # type: ignore[type-abstract]
         Binding[Inbox](Inbox, inbox),
         Binding[InboxGrants](InboxGrants, grants),
@@ -147,43 +128,43 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
 
 @hookimpl
 def toolstile_approve(
-    request: ApprovalRequest, settings: InboxSettings
+    request: ApprovalRequest, state: OpenInbox | None
 ) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
     """Keep the question, and wait for its answer or let the call end."""
-    if settings.key_file is None:
+    if state is None:
         log.warning("%s", _MISSING, extra=NOTICE)
         return ApprovalAnswer.unanswered(NO_INBOX)
-    from toolstile_plugins.inbox.approver import Approver, Ended
+    from toolstile_plugins.inbox.approver import Approver
     from toolstile_plugins.inbox.inbox import Inbox
 
     resources = request.context.resources
     inbox: Inbox = resources.get(Inbox)
     grants: Grants = resources.get(Grants)  # type: ignore[type-abstract]
-    return Approver(inbox, grants, settings.part(Ended, Ended), request).ask()
+    return Approver(inbox, grants, state.ended, request).ask()
 
 
 @hookimpl
 @effect_free
 @contextmanager
-def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[None]:
+def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[OpenInbox | None]:
     """Hear of calls that end, where a file is configured; close it with the host."""
     if settings.key_file is None:
-        yield
+        yield None
         return
     # Likewise.
-    from toolstile_plugins.inbox.approver import Ended
+    from toolstile_plugins.inbox.open_inbox import OpenInbox
 
     if find_spec("cryptography") is None:
         from toolstile_plugins.inbox.seal import without_cryptography  # it says what to install
 
         raise without_cryptography()
-    settings.begin(host)
-    host.register(settings.part(Ended, Ended), ENDED)
+    opened = OpenInbox(settings, host)
+    host.register(opened.ended, ENDED)
     try:
-        yield
+        yield opened
     finally:
         host.unregister(ENDED)
-        settings.close()
+        opened.close()
 
 
 @hookimpl

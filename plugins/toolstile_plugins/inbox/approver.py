@@ -12,14 +12,14 @@ from hashlib import sha256
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, ToolInvoked, hookimpl
+from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest
 from toolstile_hookspecs.calls import APPROVAL_TICKET
 from toolstile_hookspecs.services.approval_store import ANSWERED, OPEN, Question, QuestionState
 from toolstile_plugins.approval.grants import Grants
 from toolstile_plugins.approval.question import question_of
 from toolstile_plugins.inbox.beside import Asked, asking, pause, reached_by
-from toolstile_plugins.inbox.events import Events
 from toolstile_plugins.inbox.inbox import LATE, WITHDRAWN, Inbox
+from toolstile_plugins.inbox.open_inbox import Ended
 from toolstile_plugins.inbox.seal import SealedCall
 
 T = TypeVar("T")
@@ -33,31 +33,6 @@ _APART: Final = 0.04
 """The least seconds between two looks of all calls that wait: others need the processor."""
 _waiting: Final[set[str]] = set()
 """The tickets for which calls of this process wait."""
-
-
-class Ended:
-    """Ends the questions of calls that went on with an answer, once these have ended.
-
-    Attributes:
-        events: The events of the inbox, once it is used; as calls end, they are recorded.
-    """
-
-    def __init__(self) -> None:
-        self._taken: dict[tuple[str, str], tuple[Inbox, str]] = {}
-        self.events: Events | None = None
-
-    def note(self, inbox: Inbox, question: Question, call_id: str) -> None:
-        """Note that a call of the same session goes on with the answer to a question."""
-        self._taken[question.session_id, call_id] = (inbox, question.ticket)
-
-    @hookimpl
-    def toolstile_telemetry(self, event: ToolInvoked) -> None:
-        """End the question of a call that has ended."""
-        if (taken := self._taken.pop((event.session_id, event.call_id), None)) is not None:
-            inbox, ticket = taken
-            inbox.store.end(ticket, QuestionState.RESUMED)
-        if self.events is not None:
-            self.events.to_record(is_due=False)
 
 
 class Approver:

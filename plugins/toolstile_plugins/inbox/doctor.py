@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.util import find_spec
 
 from toolstile_hookspecs import Diagnostic, HostHandle, StateError
@@ -39,8 +40,11 @@ def diagnosed(settings: InboxSettings, host: HostHandle) -> Iterator[Diagnostic]
         "Who reads it can answer: an agent's shell under this user can, outside of a sandbox.",
     )
     if path is not None:
-        yield from lost_questions(settings.store(None), settings, host)
-        settings.close()
+        # Late: few hosts have an inbox.
+        from toolstile_plugins.inbox.sqlite import SqliteApprovals
+
+        with closing(SqliteApprovals(path)) as store:
+            yield from lost_questions(store, settings, host)
 
 
 def lost_questions(

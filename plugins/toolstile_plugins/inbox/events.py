@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
-from toolstile_hookspecs import NOTICE, Principal, SessionProtocol, StateError, ToolstileError
+from toolstile_hookspecs import (
+    NOTICE,
+    Clock,
+    Principal,
+    SessionProtocol,
+    StateError,
+    ToolstileError,
+)
 from toolstile_hookspecs.services.approval_store import (
     ApprovalStore,
     EventRecord,
     Listener,
     Question,
 )
+from toolstile_hookspecs.services.recorder import Recorder
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.inbox.seal import Seal
-from toolstile_plugins.inbox.settings import InboxSettings
-
-if TYPE_CHECKING:
-    from toolstile_plugins.record.recorder import Recorder
 
 log = logging.getLogger("toolstile.inbox")
 
@@ -83,15 +86,26 @@ class Events:
     """The events of an inbox, and those who hear them.
 
     Args:
-        settings: The settings, which know the host.
         store: The store.
-        seal: Seals them, so that nobody else makes one.
+        seal: Seals the events, so that only a holder of the key makes one.
+        clock: The source of time.
+        recorder: The record of the host, if it has one.
+        interval: The least seconds between two looks for events to record, as calls end.
     """
 
-    def __init__(self, settings: InboxSettings, store: ApprovalStore, seal: Seal) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        store: ApprovalStore,
+        seal: Seal,
+        clock: Clock,
+        recorder: Recorder | None,
+        interval: float,
+    ) -> None:
         self._store = store
         self._seal = seal
+        self._clock = clock
+        self._recorder = recorder
+        self._interval = interval
         self._looked: float | None = None
 
     def sealed(self, event: ApprovalEvent) -> EventRecord:
@@ -101,7 +115,7 @@ class Events:
 
     def newest(self, most: int) -> list[ApprovalEvent]:
         """Return the newest events, the newest first."""
-        kept = self._store.events(self._settings.clock.now(), most)
+        kept = self._store.events(self._clock.now(), most)
         return [event for event in map(self._read, kept) if event is not None]
 
     def to_session(self, session: SessionProtocol) -> None:
@@ -114,14 +128,11 @@ class Events:
         Args:
             is_due: Whether to look at once; else only where the last look was some time ago.
         """
-        # Where the plugin `record` records nothing, it is not there.
-        module = sys.modules.get("toolstile_plugins.record.recorder")
-        recorders: dict[Any, Recorder] = {} if module is None else module.RECORDERS
-        recorder = recorders.get(self._settings.host)
+        recorder = self._recorder
         if recorder is None:
             return
-        now = self._settings.clock.monotonic()
-        if is_due or self._looked is None or now - self._looked >= self._settings.interval:
+        now = self._clock.monotonic()
+        if is_due or self._looked is None or now - self._looked >= self._interval:
             self._looked = now
             try:
                 self._tell("record", lambda event: recorder.note("approval", event.wire()))
@@ -138,7 +149,7 @@ class Events:
             if (event := self._read(record)) is not None:
                 hear(event)
 
-        self._store.tell(listener, self._settings.clock.now(), heard, session_id=session_id)
+        self._store.tell(listener, self._clock.now(), heard, session_id=session_id)
 
     def _read(self, record: EventRecord) -> ApprovalEvent | None:
         """Return an event; None, which is logged, where it is not genuine."""

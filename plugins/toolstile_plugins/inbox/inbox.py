@@ -63,6 +63,7 @@ class Inbox:
         seal: Seals calls and answers.
         clock: The source of time.
         events: The events of questions and grants, and those who hear them.
+        host: The host; None if it is not open.
 
     Example:
         >>> from toolstile import Host, Settings
@@ -77,6 +78,7 @@ class Inbox:
     seal: Seal
     clock: Clock
     events: Events
+    host: HostHandle | None = None
 
     def waiting(self) -> list[Question]:
         """Return the questions that wait for an answer, the oldest first."""
@@ -86,7 +88,7 @@ class Inbox:
 
     def lost(self, question: Question) -> str | None:
         """Return why no answer to a question can count: its key is gone. None if one can."""
-        return lost_in(question, self.seal, self.settings.host)
+        return lost_in(question, self.seal, self.host)
 
     def ask(self, question: Question) -> None:
         """Keep a question; those that ended long ago are removed."""

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from toolstile_hookspecs import (
-    NOTICE,
-    Clock,
     ConfigurationError,
-    HostHandle,
     Principal,
-    SystemClock,
 )
-from toolstile_hookspecs.services.approval_store import ApprovalStore, OffersApprovals, Question
-from toolstile_hookspecs.services.session_store import SessionStore
+from toolstile_hookspecs.services.approval_store import Question
 
 log = logging.getLogger("toolstile.inbox")
 
 T = TypeVar("T")
-
-_UNUSED: Final = (
-    "Questions are kept where sessions are stored, in %s: path of [plugins.inbox] is not used. "
-    "Remove it there, and name the file of the key as key."
-)
-_NO_STORE: Final = (
-    "[plugins.inbox] has a key, and nothing that keeps questions. Name a file as path, or a "
-    "database as url in [plugins.database]."
-)
 
 _ALL: Final = ("low", "medium", "high")
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -117,10 +103,6 @@ class InboxSettings(BaseModel):
     four_eyes: bool = False
     answerers: tuple[Answerers, ...] = ()
 
-    _store: ApprovalStore | None = PrivateAttr(default=None)
-    _host: HostHandle | None = PrivateAttr(default=None)
-    _parts: dict[type[Any], Any] = PrivateAttr(default_factory=dict[type[Any], Any])
-
     @property
     def key_file(self) -> Path | None:
         """The file of the key, None where there is no inbox."""
@@ -137,51 +119,6 @@ class InboxSettings(BaseModel):
         if self.answerers and not any(rule.allow(person, question) for rule in self.answerers):
             return f"No table of [[plugins.inbox.answerers]] lets {person.id} answer for it."
         return None
-
-    def store(self, sessions: SessionStore | None) -> ApprovalStore:
-        """Return the one store of these settings: what a store of sessions brings comes first.
-
-        Raises:
-            ConfigurationError: There is none.
-        """
-        if isinstance(sessions, OffersApprovals):
-            if self.path is not None and self._store is None:
-                log.warning(_UNUSED, sessions.database, extra=NOTICE)
-            self._store = sessions.approvals()
-        elif self.path is None:
-            raise ConfigurationError(_NO_STORE)
-        elif self._store is None:
-            # Late: few hosts have an inbox.
-            from toolstile_plugins.inbox.sqlite import SqliteApprovals
-
-            self._store = SqliteApprovals(self.path)
-        return self._store
-
-    def close(self) -> None:
-        """Close the store, if it was used."""
-        if self._store is not None:
-            self._store.close()
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of the host."""
-        return SystemClock() if self._host is None else self._host.clock
-
-    @property
-    def host(self) -> HostHandle | None:
-        """The host that was opened with them, None before."""
-        return self._host
-
-    def begin(self, host: HostHandle) -> None:
-        """Take the host that is opened with them."""
-        self._host = host
-
-    def part(self, type_: type[T], make: Callable[[], T]) -> T:
-        """Return the one object of a type that belongs to these settings."""
-        if type_ not in self._parts:
-            self._parts[type_] = make()
-        part: T = self._parts[type_]
-        return part
 
 
 def refuse_within(directories: Iterable[str | Path], settings: InboxSettings) -> None:

@@ -82,7 +82,7 @@ def toolstile_diagnose(settings: RecordSettings) -> Iterator[Diagnostic]:
 @hookimpl
 def toolstile_lifespan(
     host: HostHandle, settings: RecordSettings
-) -> AbstractContextManager[None] | None:
+) -> AbstractContextManager[object] | None:
     """Record and replay while the host is open, where the settings say so."""
     places = (settings.file, settings.folder, settings.replay)
     if settings.off or not any(places):

@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar, Token
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +26,7 @@ from toolstile_hookspecs import (
     ToolInvoked,
     hookimpl,
 )
+from toolstile_hookspecs.services import recorder as services
 from toolstile_hookspecs.support.process import make_directory
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.record.file import RecordFile
@@ -97,14 +97,6 @@ class Recorder:
             self._begin()
         self._file.append(written({"kind": kind, **said}))
 
-    def note_check(self, session: str, check: Any) -> None:
-        """Write an agent's check of a task; where it cannot be written, log it."""
-        at = self._clock.now().isoformat()
-        try:
-            self.note("check", {"session": session, "at": at, "check": asdict(check)})
-        except (OSError, RecordError):
-            log.exception("The check of a task could not be recorded", extra=NOTICE)
-
     def close(self) -> None:
         """Write that the run ended and what of it is lost, and close the file."""
         try:
@@ -161,13 +153,11 @@ def _reason_of(error: Exception) -> str:
 
 
 _RECORDER: Final = "record-recorder"
-RECORDERS: Final[dict[HostHandle, Recorder]] = {}
-"""The recorders that the settings of open hosts ask for, for plugins with more to record."""
 
 
 @contextmanager
-def at_work(host: HostHandle, settings: RecordSettings) -> Generator[None]:
-    """Record and replay as the settings say.
+def at_work(host: HostHandle, settings: RecordSettings) -> Generator[services.Recorder | None]:
+    """Record and replay as the settings say; yields the record for plugins with more to record.
 
     Raises:
         RecordError: A file cannot be recorded to, or replayed from.
@@ -177,16 +167,15 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[None]:
             replay = Replayer(Recording.load(settings.replay), strict=settings.strict)
             stack.enter_context(registered(host, replay))
             stack.enter_context(_keeping_apart(host))
-        file = settings.file
+        file, service = settings.file, None
         if settings.folder is not None:
             file = _file_of_its_own(settings.folder, host.clock)
         if file is not None:
             recorder = Recorder(RecordFile(file, durability=settings.durability), host.clock)
             stack.callback(recorder.close)
             stack.enter_context(registered(host, recorder, _RECORDER))
-            RECORDERS[host] = recorder
-            stack.callback(RECORDERS.pop, host)
-        yield
+            service = services.Recorder(recorder.note)
+        yield service
 
 
 @contextmanager

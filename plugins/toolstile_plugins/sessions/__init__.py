@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import BaseModel, ConfigDict
 
 from toolstile_hookspecs import Binding, Command, Diagnostic, Durability, effect_free, hookimpl
 from toolstile_hookspecs.services.counter import Counter, OffersCounter
@@ -40,38 +40,42 @@ class SessionsSettings(BaseModel):
     path: Path | None = None
     durability: Durability = "power"
 
-    _store: SqliteSessions | None = PrivateAttr(default=None)
-    _counter: Counter | None = PrivateAttr(default=None)
 
-    def store(self, path: Path) -> SqliteSessions:
-        """Return the one store of these settings."""
+class StoredSessions:
+    """The store and the counter of one host, each made when it is first needed."""
+
+    def __init__(self, settings: SessionsSettings) -> None:
+        self._settings = settings
+        self._store: SqliteSessions | None = None
+        self._counter: Counter | None = None
+
+    def store(self) -> SqliteSessions:
+        """Return the one store; the settings have a path."""
         if self._store is None:
             # Late: few hosts store sessions.
             from toolstile_plugins.sessions.sqlite import SqliteSessions
 
-            self._store = SqliteSessions(path, durability=self.durability)
+            assert self._settings.path is not None  # noqa: S101 - bound only then
+            self._store = SqliteSessions(self._settings.path, durability=self._settings.durability)
         return self._store
 
-    def counter(self, bound: SessionStore | None = None) -> Counter:
-        """Return the one counter of these settings, within the store that is bound."""
+    def counter(self, bound: SessionStore | None) -> Counter:
+        """Return the one counter, which counts within the store that is bound."""
         if self._counter is None:
-            self._counter = self._counter_in(bound)
+            # Late: few hosts count.
+            from toolstile_plugins.sessions.memory_counter import MemoryCounter
+            from toolstile_plugins.sessions.sqlite import SqliteSessions
+            from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
+
+            if isinstance(bound, OffersCounter):
+                self._counter = bound.counter()
+            elif isinstance(bound, SqliteSessions):
+                self._counter = SqliteCounter(bound)
+            elif self._settings.path is None:
+                self._counter = MemoryCounter()
+            else:
+                self._counter = SqliteCounter(self.store())
         return self._counter
-
-    def _counter_in(self, bound: SessionStore | None) -> Counter:
-        # Late: few hosts count.
-        from toolstile_plugins.sessions.memory_counter import MemoryCounter
-
-        if bound is None and self.path is None:
-            return MemoryCounter()
-        if isinstance(bound, OffersCounter):
-            return bound.counter()
-        from toolstile_plugins.sessions.sqlite import SqliteSessions
-        from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
-
-        if isinstance(bound, SqliteSessions):
-            return SqliteCounter(bound)
-        return MemoryCounter() if self.path is None else SqliteCounter(self.store(self.path))
 
     def close(self) -> None:
         """Close the store, if it was used."""
@@ -98,28 +102,26 @@ def toolstile_diagnose(
 @hookimpl
 def toolstile_resources(settings: SessionsSettings) -> list[Binding[Any]]:
     """Offer the store and the counter; bindings of the application replace them."""
-    offered: list[Binding[Any]] = [
-        Binding[Counter](
-            Counter,  # type: ignore[type-abstract]
-            lambda resources: settings.counter(resources.get(SessionStore, None)),  # type: ignore[type-abstract]
-        )
-    ]
-    path = settings.path
-    if path is not None:
-        offered.append(
-            Binding[SessionStore](
-                SessionStore,  # type: ignore[type-abstract]
-                lambda resources: settings.store(path),  # noqa: ARG005 - it needs none
-            )
-        )
-    return offered
+    # An open host gives the state in the place of the first.
+    stored = Binding(StoredSessions, lambda _: StoredSessions(settings))
+    counter = Binding[Counter](
+        Counter,  # type: ignore[type-abstract]
+        lambda resources: resources.get(StoredSessions).counter(resources.get(SessionStore, None)),  # type: ignore[type-abstract]
+    )
+    if settings.path is None:
+        return [stored, counter]
+    store = Binding[SessionStore](
+        SessionStore,  # type: ignore[type-abstract]
+        lambda resources: resources.get(StoredSessions).store(),
+    )
+    return [stored, counter, store]
 
 
 @hookimpl
 @effect_free
-def toolstile_lifespan(settings: SessionsSettings) -> AbstractContextManager[object]:
+def toolstile_lifespan(settings: SessionsSettings) -> AbstractContextManager[StoredSessions]:
     """Close the store when the host closes."""
-    return closing(settings)
+    return closing(StoredSessions(settings))
 
 
 @hookimpl

@@ -25,6 +25,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.agents.guidance import GuidanceContext, TaskCompletionResult
 from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Turn, Usage
+from toolstile_hookspecs.services.recorder import Recorder
 from toolstile_plugins.agent import (
     Agent,
     AgentConfig,
@@ -41,7 +42,6 @@ from toolstile_plugins.agent.run import CONVERSATION
 from toolstile_plugins.planning import Plan, PlanStep
 from toolstile_plugins.record.commands import show_table
 from toolstile_plugins.record.reader import Reader, Selection, verify
-from toolstile_plugins.record.recorder import RECORDERS
 from toolstile_plugins.screen import Screen
 from toolstile_plugins.vfs import VirtualFilesystem
 
@@ -303,12 +303,12 @@ def test_each_check_is_a_line_of_the_record(
 
 
 def test_a_check_that_cannot_be_recorded_changes_no_verdict(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    path = tmp_path / "r.jsonl"
-    settings = Settings.model_validate({"plugins": {"record": {"file": str(path)}}})
-    with Host(settings=settings, discover=["record"]) as host:
-        RECORDERS[host].close()
+    def full(kind: str, fields: dict[str, Any]) -> None:
+        raise OSError(f"No space is left for {kind} {fields}.")
+
+    with Host(discover=False, resources={Recorder: Recorder(full)}) as host:
         agent = agent_of(host, prompt_of(Checker([OK])), "1")
         assert agent.run("Go").success
     assert "check of a task could not be recorded" in caplog.text

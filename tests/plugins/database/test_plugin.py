@@ -23,6 +23,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.database import wakeups
 from toolstile_plugins.database.settings import DatabaseSettings
+from toolstile_plugins.database.stores import DatabaseStores
 from toolstile_plugins.policies import QuotaPolicy
 
 from .conftest import do, wait_until
@@ -183,5 +184,5 @@ def test_a_server_that_is_not_there_is_told_of_without_a_password():
 
 
 def test_the_database_is_named_without_user_and_password():
-    settings = DatabaseSettings(url="postgresql://ann:hunter2@db:5433/shop")
-    assert settings.sessions().database == "postgresql://db:5433/shop"
+    stores = DatabaseStores(DatabaseSettings(url="postgresql://ann:hunter2@db:5433/shop"))
+    assert stores.sessions().database == "postgresql://db:5433/shop"

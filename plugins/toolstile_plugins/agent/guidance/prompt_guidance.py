@@ -6,15 +6,15 @@ Calls of a dry run and of a replay get neither.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, TypeGuard, cast
 
 from toolstile_hookspecs import (
+    NOTICE,
     Cancellation,
     Deadline,
     DefinitionError,
@@ -28,6 +28,7 @@ from toolstile_hookspecs import (
     Status,
     SystemClock,
     ToolContext,
+    ToolstileError,
 )
 from toolstile_hookspecs.agents.guidance import (
     Feedback,
@@ -40,6 +41,7 @@ from toolstile_hookspecs.agents.guidance import (
 from toolstile_hookspecs.agents.messages import StopReason
 from toolstile_hookspecs.calls import DRY_RUN
 from toolstile_hookspecs.resources import ResourceResolver
+from toolstile_hookspecs.services.recorder import Recorder
 from toolstile_hookspecs.sessions import SlicePolicy, append_all
 from toolstile_plugins.agent.effects import Consult, Loop, NotInTime, adrive, drive
 from toolstile_plugins.agent.result import CompletionChecked, GuidanceProgress, RunCancelled
@@ -279,10 +281,13 @@ class Guidance:
 
     def _note_check(self, event: CompletionChecked) -> None:
         self._note(event)
-        # The recorder is imported only if the plugin `record` records.
-        record = sys.modules.get("toolstile_plugins.record.recorder")
-        if record is not None and (recorder := record.RECORDERS.get(self.host)) is not None:
-            recorder.note_check(self.tools.session.id, event)
+        recorder = self.tools.resources.get(Recorder, None)
+        if recorder is not None and self.host is not None:
+            about = {"session": self.tools.session.id, "at": self.host.clock.now().isoformat()}
+            try:
+                recorder.note("check", {**about, "check": asdict(event)})
+            except (OSError, ToolstileError):
+                log.exception("The check of a task could not be recorded", extra=NOTICE)
 
     def _sources(self) -> list[Any]:
         prompt = self._now.prompt
