@@ -27,9 +27,9 @@ def check_schema(schema: Schema) -> None:
     Raises:
         ValueError: When it is not; the text says where and why.
     """
-    fault = next(iter(_metaschema(_draft_of(schema)).iter_errors(dict(schema))), None)
-    if fault is not None:
-        raise ValueError(_why(fault))
+    metaschema, plain = _metaschema(_draft_of(schema)), dict(schema)
+    if not metaschema.is_valid(plain):
+        raise ValueError(_why(next(iter(metaschema.iter_errors(plain)))))
 
 
 def bounded_validator(schema: Schema) -> Any:

@@ -86,7 +86,7 @@ def pointed(root: Schema, target: str) -> object:
     here: Any = root
     for part in unquote(target.removeprefix("#")).split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, Mapping):
+        if isinstance(here, (dict, Mapping)):
             here = cast("Mapping[str, object]", here).get(name)
         elif isinstance(here, Sequence) and not isinstance(here, str):
             items = cast("Sequence[object]", here)

@@ -70,6 +70,12 @@ _BLANK: Final = ("wire_name", "origin", "long_description", "version")
 _UNTYPED: Final = {"name", "description", "handler", "renamed_tools"}
 
 
+@lru_cache(maxsize=64)
+def _typed_names(of: Any) -> tuple[str, ...]:
+    names = (field.name for field in dataclasses.fields(of) if field.init)
+    return tuple(name for name in names if name not in _UNTYPED)
+
+
 def tool_faults(tool: Any, of: type) -> list[str]:
     """Return the faults in the fields of a tool, before its handler is read.
 
@@ -77,13 +83,12 @@ def tool_faults(tool: Any, of: type) -> list[str]:
         tool: The tool.
         of: The class that declares the fields.
     """
-    names = [field.name for field in dataclasses.fields(of) if field.init]
     blank = [name for name in _BLANK if str(getattr(tool, name)).strip() == ""]
     seconds = tool.timeout if isinstance(tool.timeout, (int, float)) else 1
     return [
         *_name_faults(tool.name),
         *_description_faults(tool.description),
-        *type_faults(tool, of, [name for name in names if name not in _UNTYPED]),
+        *type_faults(tool, of, _typed_names(of)),
         *(f"{name} is blank; leave it out" for name in blank),
         *_version_faults(tool.version),
         *_dependency_faults(tool.name, tool.depends_on),

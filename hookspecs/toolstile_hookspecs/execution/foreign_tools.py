@@ -99,12 +99,16 @@ def _as_result(value: Any) -> ToolResult[Any]:
     return ToolResult.ok(value)
 
 
+_PLAIN: Final = (str, int, float, type(None))
+
+
 def _enforced(schema: Any) -> Any:
     """Return a schema without the patterns that cannot be searched in bounded time."""
-    if isinstance(schema, Mapping):
-        parts = cast("Mapping[str, Any]", schema).items()
+    # Plain types come first, because a check for `Mapping` is slow.
+    if isinstance(schema, (dict, Mapping)):
+        parts: Any = schema.items()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         return {
-            key: value if key in VALUES else _enforced(value)
+            key: value if key in VALUES or isinstance(value, _PLAIN) else _enforced(value)
             for key, value in parts
             if key != "pattern" or not isinstance(value, str) or is_bounded(value)
         }
