@@ -89,11 +89,9 @@ class Bubblewrap:
         self._settings = settings
 
     def findings(self) -> Iterator[Diagnostic]:
-        """Yield whether a sandbox can be made here, and what limits its commands."""
         return diagnosed(self._settings)
 
     def start(self, command: Command, layout: Layout, stdin: BinaryIO) -> Running:
-        """Start a command."""
         program = needed_program()
         with ExitStack() as opened:
             status, status_end = _pipe(opened)
@@ -216,7 +214,6 @@ class _Sandboxed(Running):
             self._scratch.note(number)
 
     def kill(self) -> None:
-        """Kill the first process, and with it the kernel kills all in there."""
         self._is_killed = self._is_killed or not self.ended()
         if self._first is not None:
             with suppress(ProcessLookupError):
@@ -224,7 +221,6 @@ class _Sandboxed(Running):
         super().kill()
 
     def join(self) -> None:
-        """Wait until the last process in there has ended."""
         super().join()
         if self._first is not None:
             end = select.poll()
@@ -237,7 +233,6 @@ class _Sandboxed(Running):
             self._group.remove()
 
     def exit_code(self, stderr: bytes) -> int:
-        """Return the exit code, as the sandbox has told it."""
         with self._status:
             told = [json.loads(line) for line in self._status]
         code = next((each["exit-code"] for each in told if "exit-code" in each), None)
@@ -247,7 +242,6 @@ class _Sandboxed(Running):
         return super().exit_code(stderr) if code is None else int(code)
 
     def notes(self) -> tuple[str, ...]:
-        """Return the limits that were reached."""
         return self._notes
 
 

@@ -37,7 +37,6 @@ class Uncontained:
         self._settings = settings
 
     def findings(self) -> Iterator[Diagnostic]:
-        """Yield that nothing contains commands."""
         yield Diagnostic.warning(
             "sandbox",
             f"Commands run without one. {NOT_CONTAINED}",
@@ -45,7 +44,6 @@ class Uncontained:
         )
 
     def start(self, command: Command, layout: Layout, stdin: BinaryIO) -> Running:
-        """Start a command."""
         known = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         return Running(
             start_process(

@@ -1,4 +1,4 @@
-"""The workspace: tools for files, in memory or in a directory, where they are asked for.
+"""The workspace: tools for files, in memory or in a directory, offered on request.
 
 Settings, `[plugins.vfs]`: see `VfsConfig`. `toolstile run --workspace DIR` and
 `toolstile call --workspace DIR` work on a directory.
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 toolstile_on_request = (
-    "there is no workspace; add --workspace DIR, or [plugins.vfs] to the configuration"
+    "the host has no workspace; add --workspace DIR, or [plugins.vfs] to the configuration"
 )
 
 
@@ -69,10 +69,10 @@ def toolstile_diagnose(settings: VfsConfig) -> Iterator[Diagnostic]:
 @hookimpl
 @effect_free
 def toolstile_lifespan(settings: VfsConfig) -> None:
-    """Refuse a directory that is not there when the host is opened, not when a call needs it."""
-    # Before Python 3.14, `Path.is_dir` raises where it cannot look.
+    """Refuse a missing directory when the host opens, before a call needs it."""
+    # `Path.is_dir` raises without access, before Python 3.14.
     if settings.root is not None and not os.path.isdir(settings.root):  # noqa: PTH112
-        msg = f"plugins.vfs.root: there is no directory {settings.root}; make it, or name another."
+        msg = f"plugins.vfs.root: {settings.root} is not a directory; make it, or name another."
         raise ConfigurationError(msg)
 
 

@@ -26,7 +26,7 @@ def _directory(text: str) -> str:
         )
     path = Path(text).absolute()
     if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no directory {text!r}; make it first")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a directory; make it first")
     return str(path)
 
 

@@ -36,23 +36,23 @@ from toolstile_plugins.vfs.paths import Pattern
 from toolstile_plugins.vfs.text_files import encoding_of, lines_of, looks_binary, text_of
 from toolstile_plugins.vfs.write_set import Layer
 
-#: Comparing takes longer than the product of the lengths in the worst case.
+#: Because comparing takes more time than the product of the lengths, in the worst case.
 _MAX_BYTES: Final = 512 * 1024
 _MAX_LINES: Final = 5_000
 _MOST_RULES: Final = 1_000
 
-#: A person reads no more; what comes after is named, with a hash by which it is approved.
+#: A person reads no more. Later files are named with a hash, to which an approval is bound.
 _MAX_CHARACTERS: Final = 256 * 1024
 
 
 def diff(layer: Layer, first: Collection[str] = ()) -> str:
     """Return a unified diff of text files and links; of everything else one line each.
 
-    It begins with some paths, which are shown whole where much has changed. One line at the end
-    stands for several changes of git's own files, of caches and of files that git ignores.
+    It begins with the paths of `first`, which are always shown whole. Of very large changes, the
+    files after the first ones have one line each. One line at the end stands for several changes
+    of git's own files, of caches and of files that git ignores.
 
-    What changes a mode, and what is new with another one than the usual, says so as git does.
-    Where much has changed, one line each stands also for files after the first.
+    A changed mode, or an unusual mode of a new file, has the lines that git writes.
     """
     changes = sorted(layer.changes().made, key=lambda change: change.path not in first)
     moved = dict(_moves(layer, changes))
@@ -64,7 +64,7 @@ def diff(layer: Layer, first: Collection[str] = ()) -> str:
     shown = 0
     for change in changes:
         path, after = change.path, change.after
-        # A file that moves between a cache and the sources is shown.
+        # Because a file that moves between a cache and the sources must be shown.
         is_hidden = path in folded and moved.get(path, path) in folded
         into = hidden if is_hidden else parts
         if is_hidden and path not in origins:
@@ -79,7 +79,7 @@ def diff(layer: Layer, first: Collection[str] = ()) -> str:
             into.append(_one(path, layer.before(path), after, short=is_short))
             shown += 0 if is_hidden else len(into[-1])
     if hidden:
-        # An approval is bound to this text, so the digest stands for the changes left out.
+        # Because an approval is bound to this text, the digest stands for the hidden changes.
         digest = hashlib.sha256("".join(hidden).encode(errors="surrogatepass")).hexdigest()
         names = ", ".join(f"{counted(count, 'file')} {where}" for where, count in counts.items())
         parts.append(f"not shown: {names} (SHA-256 {digest})\n")
@@ -92,7 +92,7 @@ _CACHES: Final = re.compile(
 
 
 def _folded(layer: Layer, changes: Sequence[Change]) -> Mapping[str, str]:
-    """Return the paths that one line stands for, each with its kind; none if it is one path."""
+    """Return the paths that one line stands for, each with its kind; none for a single path."""
     is_ignored = _ignored_by_git(layer)
     found: dict[str, str] = {}
     for change in changes:
@@ -163,7 +163,12 @@ def _one(path: str, before: Node | None, after: Node | None, *, short: bool) -> 
     modes = _modes(path, before, after)
     if after.kind == "link":
         former = None if before is None else [escaped(before.target)]
-        index = "" if before is None else _index(path, before, after)
+        index = ""
+        if before is not None:
+            blobs = (os.fsencode(node.target) for node in (before, after))
+            data = (b"blob %d\0%s" % (len(blob), blob) for blob in blobs)
+            ids = [hashlib.sha1(each, usedforsecurity=False).hexdigest()[:7] for each in data]
+            index = f"{_header(path)}index {'..'.join(ids)} {_mode(after)}\n"
         return modes + index + _unified(path, former, [escaped(after.target)])
     old = before.content if before is not None else None
     return modes + _content(path, old, after.content, short=short)
@@ -219,7 +224,7 @@ _USUAL: Final = frozenset({0o100644, 0o100664, 0o040755, 0o040775})
 
 
 def _modes(path: str, before: Node | None, after: Node | None) -> str:
-    """Return the lines that tell of a mode: a changed one, or a new one that is not the usual."""
+    """Return the lines about a changed mode, or an unusual mode of a new file."""
     if after is None or (before is None and _is_usual(after)):
         return ""
     if before is None:
@@ -228,13 +233,6 @@ def _modes(path: str, before: Node | None, after: Node | None) -> str:
     if is_same or _mode(before) == _mode(after):
         return ""
     return f"{_header(path)}old mode {_mode(before)}\nnew mode {_mode(after)}\n"
-
-
-def _index(path: str, before: Node, after: Node) -> str:
-    blobs = (os.fsencode(node.target) for node in (before, after))
-    data = (b"blob %d\0%s" % (len(blob), blob) for blob in blobs)
-    ids = [hashlib.sha1(each, usedforsecurity=False).hexdigest()[:7] for each in data]
-    return f"{_header(path)}index {'..'.join(ids)} {_mode(after)}\n"
 
 
 def _header(path: str) -> str:
@@ -257,7 +255,7 @@ def file_changes(layer: Layer, root: str | None) -> FileChanges:
     """Return the changes of a layer over a directory of this machine, or over memory."""
 
     def look(path: str, before: bool) -> Node | None:  # noqa: FBT001 - the contract's
-        # Pinned, as calls beside this one may make together what none of them makes alone.
+        # Pinned, because parallel calls may make together what none makes alone.
         return layer.first(path) if before else layer.look(path)
 
     def stat(path: str, before: bool) -> FileStat | None:  # noqa: FBT001 - the contract's
@@ -277,7 +275,7 @@ def file_changes(layer: Layer, root: str | None) -> FileChanges:
 
 
 def _is_same(before: Node | None, after: Node | None) -> bool:
-    """Tell whether a path is as it was, though something was put there."""
+    """Return whether a changed path has its former state again."""
     if before is None or after is None or before.kind != after.kind:
         return before is after
     modes = {node.mode & PERMISSIONS for node in (before, after) if node.mode is not None}
@@ -302,7 +300,7 @@ def _is_binary(content: Content | None) -> bool:
 
 
 def _lines(content: Content | None) -> list[str] | None:
-    """Return a text's lines; None for what is binary or too large to compare."""
+    """Return a text's lines; None for a binary file or a file too large to compare."""
     if content is None:
         return []
     if content.size > _MAX_BYTES:
@@ -318,11 +316,11 @@ class Told:
     """A path that a call has made or removed.
 
     Args:
-        kind: What is there now; None for nothing.
+        kind: Its new kind; None if it was removed.
         mode: Its permissions; None for the usual ones.
         content: The content of a file, or the text of a link, in base64.
         modified: When a file that keeps its time last changed, in nanoseconds since 1970.
-        keeps: Whether a directory stays with what it holds, and only its mode changes.
+        keeps: Whether a directory stays with its entries and only its mode changes.
     """
 
     kind: Literal["file", "directory", "link"] | None
@@ -337,9 +335,9 @@ class ToldChanges:
     """The changes of a call's files.
 
     Args:
-        seen: What was at each path that the call looked at: the SHA-256 of a file, where a link
-            leads, else its kind; None for nothing.
-        made: What the call made of paths.
+        seen: The state of each path that the call read: the SHA-256 of a file, the text of a
+            link, else the kind; None for absence.
+        made: The changed paths.
     """
 
     seen: dict[str, str | None]
@@ -347,26 +345,26 @@ class ToldChanges:
 
 
 def told(layer: Layer) -> str:
-    """Return the changes of a layer, and what they stand on.
+    """Return the changes of a layer and its reads as text.
 
     Raises:
-        SnapshotError: It made something else than files, directories and links, or very much.
+        SnapshotError: A change is of a FIFO or the like, or the changes are too large.
     """
     nodes = layer.made()
     size = sum(node.content.size for node in nodes.values() if node and node.content)
     if size > MOST_BYTES:
-        raise SnapshotError(f"The changed files have {size} bytes, too many to be told.")
+        raise SnapshotError(f"The changed files have {size} bytes, too many to record.")
     seen = {path: _state_of(layer.before(path)) for path in layer.changes().seen}
     made = {path: _told(path, node) for path, node in nodes.items()}
     return _adapter().dump_json(ToldChanges(seen, made)).decode()
 
 
 def redo(layer: Layer, text: str) -> None:
-    """Make told changes on a layer that has made none.
+    """Make recorded changes on a layer without changes.
 
     Raises:
-        ConflictError: When a path that the other call looked at has changed; names all of them.
-        SnapshotError: When the text is not what `told` returned.
+        ConflictError: A path that the other call read has changed; names all such paths.
+        SnapshotError: The text is not from `told`.
     """
     try:
         changes = _adapter().validate_json(text)
@@ -375,12 +373,12 @@ def redo(layer: Layer, text: str) -> None:
     moved = [path for path, state in changes.seen.items() if _state_of(layer.look(path)) != state]
     if moved:
         raise conflict(moved)
-    # What a directory held goes before it, and it is made before what it will hold.
+    # A directory is removed after its entries, and made before them.
     gone = {path for path, made in changes.made.items() if made.kind is None}
     removed = sorted(gone, reverse=True)
     for path in removed:
         layer.remove(path)
-    # A file of which the place or mode changes keeps its content, by which a diff knows it again.
+    # A file whose path or mode changes keeps its content object, by which a diff finds the move.
     moved_from = {changes.seen.get(path): layer.before(path) for path in removed}
     for path in sorted(changes.made.keys() - gone):
         made = _node_of(changes.made[path])
@@ -404,7 +402,7 @@ def _told(path: str, node: Node | None) -> Told:
     if node is None:
         return Told(None)
     if node.kind == "other":
-        raise SnapshotError(f"{path} is no file, directory or link, and cannot be told.")
+        raise SnapshotError(f"{path} is not a file, directory or link, and cannot be recorded.")
     content = os.fsencode(node.target) if node.content is None else node.content.read()
     modified = node.modified if isinstance(node.modified, int) else None
     return Told(node.kind, node.mode, b64encode(content).decode(), modified, node.keeps)

@@ -25,7 +25,7 @@ def findings(settings: VfsConfig) -> Iterator[Diagnostic]:
         if "://" not in mount.source and not Path(mount.source).expanduser().exists():
             yield Diagnostic.error(
                 f"mount {mount.target}",
-                f"{mount.source} is not there.",
+                f"{mount.source} does not exist.",
                 "Fix the source in plugins.vfs.mounts.",
             )
 
@@ -44,7 +44,7 @@ def _finding_of_root(root: Path, *, readonly: bool) -> Diagnostic:
     subject = f"workspace {root}"
     if not root.is_dir():
         return Diagnostic.error(
-            subject, "There is no such directory.", "Make it, or fix plugins.vfs.root."
+            subject, "The directory does not exist.", "Make it, or fix plugins.vfs.root."
         )
     if not os.access(root, os.R_OK | os.X_OK | (0 if readonly else os.W_OK)):
         return Diagnostic.error(
@@ -59,10 +59,10 @@ def _finding_of_root(root: Path, *, readonly: bool) -> Diagnostic:
         return Diagnostic.warning(
             subject,
             f"{len(pending)} commits wait to be finished, or are being made by a running host.",
-            f"Where no host works here: call any tool in it, which finishes them; if it cannot, "
-            f"it says what is in the way. They are in {RESERVED}.",
+            "If no host uses the workspace, call any of its tools: the call finishes the commits "
+            f"in {RESERVED}, or names the obstacle.",
         )
-    return Diagnostic.ok(subject, "It is there, and no commit waits to be finished.")
+    return Diagnostic.ok(subject, "It exists, and no commit waits to be finished.")
 
 
 def diagnose_repository(root: Path) -> Diagnostic | None:

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, cast
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 Kind = Literal["file", "directory", "link", "other"]
 
 DIRECTORY_VERSION: Final = "directory"
-"""The version of every directory: what it holds has versions of its own."""
+"""The version of every directory, because each entry has its own version."""
 
 PERMISSIONS: Final = 0o777
-"""The bits of a mode that are set here: none that lets a program run as somebody else."""
+"""The mode bits that can be set: not set-user-ID and the like."""
 
 _WRITE_BITS: Final = 0o222
 _CHANGE_BITS: Final = 0o300
@@ -39,14 +39,14 @@ _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 
 
 def unusable(text: str, for_operator: str) -> OSError:
-    """Return an error of a disk or a source, of which the model reads the text alone."""
+    """Return an error of a disk or a source. The model reads only `text`."""
     error = OSError(text)
     vars(error)["for_operator"] = for_operator
     return error
 
 
 class Content(Protocol):
-    """The content of a file: at hand, or read when it is asked for.
+    """The content of a file, in memory or elsewhere.
 
     Attributes:
         size: In bytes.
@@ -58,16 +58,16 @@ class Content(Protocol):
 
     @property
     def digest(self) -> str | None:
-        """The SHA-256 in hex, where it is known without reading."""
+        """The SHA-256 in hex if it is known without reading."""
         return None
 
     def read(self) -> bytes:
-        """Return all of it."""
+        """Return the whole content."""
         with self.open() as stream:
             return stream.read()
 
     def open(self) -> BinaryIO:
-        """Return a stream from its beginning, for the caller to close."""
+        """Return a new stream; the caller closes it."""
         return io.BytesIO(self.read())
 
 
@@ -76,15 +76,15 @@ class Node:
     """A state of a path.
 
     Args:
-        kind: `file`, `directory`, `link`, or `other` for what is never opened.
+        kind: `file`, `directory`, `link`, or `other` for FIFOs, devices and the like.
         version: Two nodes of one path with equal versions are the same state of it.
         content: A file's content.
-        modified: When it last changed: in nanoseconds since 1970 where a file has that time,
-            and keeps it; None where nobody knows.
+        modified: When it last changed; None if that is unknown. A number is nanoseconds since
+            1970, and the file keeps that time.
         special: The name of another kind, for messages.
-        mode: The permissions it has or is to have; None for the usual ones.
+        mode: Its permissions; None for the usual ones.
         target: The text of a link, as `os.readlink` gives it.
-        keeps: Whether a directory stays with what it holds, and only its mode changes.
+        keeps: Whether a directory stays with its entries and only its mode changes.
     """
 
     kind: Kind
@@ -98,12 +98,12 @@ class Node:
 
     @property
     def readonly(self) -> bool:
-        """True when its mode forbids writing."""
+        """True if its mode forbids writing."""
         return self.mode is not None and not self.mode & _WRITE_BITS
 
     @property
     def is_open(self) -> bool:
-        """True when its mode lets its owner change what it holds."""
+        """True if its mode lets its owner change its entries."""
         return self.mode is None or self.mode & _CHANGE_BITS == _CHANGE_BITS
 
     def stat(self, path: str, *, readonly: bool) -> FileStat:
@@ -138,7 +138,7 @@ def link_node(target: str, modified: datetime | int | None = None) -> Node:
 
 
 def escaped(target: str) -> str:
-    r"""Return a link's text for people and models, so that it shows what is in it.
+    r"""Return a link's text for people and models, with control characters escaped.
 
     Example:
         >>> print(escaped("src/main.py"), escaped("a\nb"))
@@ -148,7 +148,7 @@ def escaped(target: str) -> str:
 
 
 def shown_target(target: str) -> str:
-    """Return a link's target as models read it, which may be a folder of this machine."""
+    """Return a link's target for models, without an absolute path of this machine."""
     return "an absolute path" if target.startswith("/") else escaped(target)
 
 
@@ -158,7 +158,7 @@ def version_of(node: Node | None) -> object | None:
 
 
 def moment(seconds: float) -> datetime | None:
-    """Return a time given in seconds since 1970; None for one that no calendar has."""
+    """Return a time given in seconds since 1970; None if it is out of range."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):
@@ -166,7 +166,7 @@ def moment(seconds: float) -> datetime | None:
 
 
 class InMemory(Content):
-    """Content held in memory."""
+    """Content in memory."""
 
     __slots__ = ("_data", "_digest", "size")
 
@@ -177,18 +177,16 @@ class InMemory(Content):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 in hex."""
         if self._digest is None:
             self._digest = hashlib.sha256(self._data).hexdigest()
         return self._digest
 
     def read(self) -> bytes:
-        """Return all of it."""
         return self._data
 
 
 class Spooled(Content):
-    """Content too large for memory, in a temporary file that lives as long as this object."""
+    """Large content, in a temporary file that lives as long as this object."""
 
     __slots__ = ("_path", "size")
 
@@ -200,7 +198,6 @@ class Spooled(Content):
             copy_stream(source, stream)
 
     def open(self) -> BinaryIO:
-        """Return a stream from its beginning."""
         return self._path.open("rb")
 
     def __del__(self) -> None:
@@ -209,28 +206,27 @@ class Spooled(Content):
 
 
 def copy_stream(source: BinaryIO, target: SupportsWrite[bytes]) -> None:
-    """Write all that is left of a stream to another one."""
+    """Copy the rest of a stream to another stream."""
     shutil.copyfileobj(source, target, 1 << 20)
 
 
 class WriteStream(io.RawIOBase):
-    """Collects what is written and hands it over when closed without an exception.
+    """Collects written bytes and passes them on at the close.
 
-    Left by an exception, a `with` statement drops what was written.
+    A `with` statement that an exception leaves drops them.
     """
 
     def __init__(self, done: Callable[[Content], None]) -> None:
         self._done: Callable[[Content], None] | None = done
-        # Closed by `close`, so no context manager can hold it.
         self._buffer = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by `close`
         self._size = 0
 
     def writable(self) -> bool:
-        """Tell that it can be written."""
+        """Return True."""
         return True
 
     def write(self, data: Buffer, /) -> int:
-        """Add to the content."""
+        """Add bytes to the content."""
         if self.closed:
             raise ValueError("The stream is closed, so nothing more can be written to it.")
         view = memoryview(data).cast("B")
@@ -239,23 +235,27 @@ class WriteStream(io.RawIOBase):
         return len(view)
 
     def tell(self) -> int:
-        """Return how many bytes were written."""
+        """Return the number of bytes written."""
         return self._size
 
     def close(self) -> None:
-        """Make what was written the file's content."""
+        """Pass the written bytes on as content."""
         if self.closed:
             return
         done, self._done = self._done, None
         try:
             if done is not None:
-                done(self._content())
+                self._buffer.seek(0)
+                if self._size <= _IN_MEMORY_BYTES:
+                    done(InMemory(self._buffer.read()))
+                else:
+                    done(Spooled(cast("BinaryIO", self._buffer), self._size))
         finally:
             self._buffer.close()
             super().close()
 
     def then(self, action: Callable[[], None]) -> None:
-        """Have something done once the content was taken."""
+        """Call a function after the content was passed on."""
         done = self._done
         if done is not None:
 
@@ -266,7 +266,7 @@ class WriteStream(io.RawIOBase):
             self._done = both
 
     def discard(self) -> None:
-        """Close it and drop what was written."""
+        """Close it and drop the written bytes."""
         self._done = None
         self.close()
 
@@ -276,19 +276,13 @@ class WriteStream(io.RawIOBase):
         self.close()
 
     def __del__(self) -> None:
-        # Collected without having been closed: nobody said that this was all.
+        # Collected without a close, so the content may be incomplete.
         if not self.closed:
             self.discard()
 
-    def _content(self) -> Content:
-        self._buffer.seek(0)
-        if self._size <= _IN_MEMORY_BYTES:
-            return InMemory(self._buffer.read())
-        return Spooled(cast("BinaryIO", self._buffer), self._size)
-
 
 def kept(content: Content) -> Content:
-    """Return a content that stays readable, read now if necessary; raises `OSError`."""
+    """Return content that stays readable: read now, unless it is in memory; raises `OSError`."""
     if isinstance(content, (InMemory, Spooled)):
         return content
     read: list[Content] = []
@@ -297,18 +291,25 @@ def kept(content: Content) -> Content:
     return read[0]
 
 
+def at_hand(node: Node | None) -> Node | None:
+    """Return a node whose content stays readable; raises `OSError`."""
+    if node is None or node.content is None:
+        return node
+    return replace(node, content=kept(node.content))
+
+
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class TakenFile(Content):
-    """The content of a file outside of the workspace, which stays there until a commit takes it.
+    """The content of a file outside of the workspace, until a commit takes the file.
 
     Args:
-        source: The file. Nobody else changes it from now on.
-        keeper: Lives as long as the file may be needed, such as what removes its directory.
+        source: The file, which must not change any more.
+        keeper: An object that lives as long as this content, such as the owner of the directory.
 
     Raises:
-        OSError: When there is no regular file.
+        OSError: The source is not a regular file.
     """
 
     __slots__ = ("_identity", "_keeper", "size", "source")
@@ -323,11 +324,10 @@ class TakenFile(Content):
         self.size = status.st_size
 
     def open(self) -> BinaryIO:
-        """Return a stream; raises `ConflictError` when it is not the file that was taken."""
         return os.fdopen(self.descriptor(), "rb")
 
     def descriptor(self) -> int:
-        """Return a descriptor to read with; raises as `open` does."""
+        """Return a descriptor to read with; raises `ConflictError` if the file has changed."""
         with suppress(FileNotFoundError, NotADirectoryError):
             handle = os.open(self.source, _READ)
             try:
@@ -339,8 +339,8 @@ class TakenFile(Content):
         raise self._changed()
 
     def check(self, status: os.stat_result, *, renamed: bool = False) -> None:
-        """Raise `ConflictError` unless this is the file as it was taken, by its old name or not."""
-        # A new name counts as a change of what is not its content.
+        """Raise `ConflictError` unless the status is that of the unchanged file."""
+        # A rename changes the last time, but not the content.
         end = -1 if renamed else None
         if _identity_of(status)[:end] != self._identity[:end]:
             raise self._changed()
@@ -363,7 +363,7 @@ def _identity_of(status: os.stat_result) -> tuple[int, ...]:
     )
 
 
-_DIRECTORY: Final = ".outputs"  # there is none, unless somebody makes one
+_DIRECTORY: Final = ".outputs"  # no real directory, unless a call makes one
 _MOST_BYTES: Final = 32 * 1024 * 1024
 _NAME_CHARACTERS: Final = 16
 _PATH: Final = re.compile(rf"{re.escape(_DIRECTORY)}/[0-9a-f]{{{_NAME_CHARACTERS}}}(\.[^/]*)?")
@@ -371,14 +371,14 @@ _READONLY: Final = 0o444
 
 
 def is_attached(path: str) -> bool:
-    """Tell whether a path is one that an attachment has, or had while it was kept."""
+    """Return whether a path has the form of an attachment's path."""
     return _PATH.fullmatch(path) is not None
 
 
 class Attachments:
-    """The contents of one workspace, the newest of them that fit; they go with it.
+    """The attachments of one workspace: the newest that fit, in memory only.
 
-    They lie in memory, where neither another user nor a crash finds anything of them.
+    Neither another user nor a crash finds them there.
     """
 
     def __init__(self) -> None:
@@ -386,30 +386,26 @@ class Attachments:
         self._nodes: dict[str, Node] = {}
 
     def add(self, data: bytes, suffix: str) -> str:
-        """Add a content, and return its path; what nobody has read cannot be guessed."""
+        """Add content and return its path, which cannot be guessed without the content."""
         content = InMemory(data)
         path = f"{_DIRECTORY}/{content.digest[:_NAME_CHARACTERS]}{suffix}"
         node = file_node(content, datetime.now(UTC), _READONLY)
         with self._lock:
             self._nodes.pop(path, None)
             room = _MOST_BYTES - content.size
-            for known in reversed(list(self._nodes)):
-                room -= self._size_of(known)
+            for known, kept_node in reversed(list(self._nodes.items())):
+                room -= kept_node.content.size if kept_node.content is not None else 0
                 if room < 0:
                     del self._nodes[known]
             self._nodes[path] = node
         return path
 
     def get(self, path: str) -> Node | None:
-        """Return what is at a path."""
+        """Return the attachment at a path."""
         return self._nodes.get(path)
 
     def refusal(self, path: str) -> str | None:
-        """Return why a path cannot be changed, where it is one of these."""
+        """Return the reason why a path cannot be changed if it is an attachment's."""
         if path not in self._nodes:
             return None
         return f"{path} lies beside the workspace and can only be read. A copy can be changed."
-
-    def _size_of(self, path: str) -> int:
-        content = self._nodes[path].content
-        return 0 if content is None else content.size

@@ -43,7 +43,7 @@ _AT_ONCE: Final = 500
 
 
 class Lookup:
-    """The content of a layer, or an error; `notes` says what was passed by, and why."""
+    """Finds the nodes of a layer, or raises errors. `notes` names the paths that it skipped."""
 
     __slots__ = ("_layer", "notes")
 
@@ -52,7 +52,7 @@ class Lookup:
         self.notes = Notes()
 
     def node(self, path: str) -> Node:
-        """Return the node at a path; raises `OSError` when nothing is there."""
+        """Return the node at a path; raises `OSError` if there is none."""
         node = self._layer.look(path)
         if node is None:
             raise self._missing(path)
@@ -69,13 +69,13 @@ class Lookup:
         """Raise `OSError` unless there is a directory at a path."""
         node = self.node(path)
         if node.kind != "directory":
-            raise NotADirectoryError(f"{path} is {what(node)}, not a directory.")
+            raise NotADirectoryError(f"{path} is {name_of(node)}, not a directory.")
 
     def missing_parents(self, path: str) -> list[str]:
         """Return the missing directories above a path, the deepest first.
 
         Raises:
-            OSError: When something else stands in the place of one.
+            OSError: One of them is not a directory.
         """
         missing: list[str] = []
         for directory in paths.ancestors(path):
@@ -95,13 +95,13 @@ class Lookup:
             if node.kind != "directory":
                 return _no_directory(directory, node)
             return FileNotFoundError(
-                f"There is no {path}; the directory {directory} holds no such name. List it to "
-                "see what there is."
+                f"There is no {path}; the directory {directory} has no such name. List it to see "
+                "its entries."
             )
-        return FileNotFoundError(f"There is no {path}. List the root to see what there is.")
+        return FileNotFoundError(f"There is no {path}. List the root to see its entries.")
 
     def matching(self, pattern: Pattern, directory: str) -> Iterator[tuple[str, Node]]:
-        """Yield what matches, by directory and name."""
+        """Yield the matching paths with their nodes, by directory and name."""
         for parent, names in pattern.walk(directory, self._names):
             yield from in_order(parent, names, self._nodes)
 
@@ -110,7 +110,7 @@ class Lookup:
         for path, node in self.matching(wanted, directory):
             if node.content is None:
                 continue
-            # A file that cannot be read, or is being changed, does not end the search.
+            # Because one file that cannot be read, or is being changed, must not end the search.
             try:
                 yield from search.lines(path, node.content)
             except (OSError, ValueError, ConflictError) as error:
@@ -138,7 +138,7 @@ def in_order(
 ) -> Iterator[tuple[str, Node]]:
     """Yield the paths and nodes of names in a directory, in the order given.
 
-    A part is looked at when it is asked for: of many, a page may be all that is shown.
+    Lazily, because a page of them may be enough.
     """
     for start in range(0, len(names), _AT_ONCE):
         some = names[start : start + _AT_ONCE]
@@ -151,23 +151,23 @@ def in_order(
 def content_of(path: str, node: Node) -> Content:
     """Return the content of a file; raises `PermissionError` for other kinds."""
     if node.kind == "link":
-        raise PermissionError(f"{path} is {what(node)}{_instead(path, node)}")
+        raise PermissionError(f"{path} is {name_of(node)}{_instead(path, node)}")
     if node.content is None:
-        raise PermissionError(f"{path} is {what(node)}, and cannot be opened here.")
+        raise PermissionError(f"{path} is {name_of(node)}, and cannot be opened here.")
     return node.content
 
 
 def _instead(path: str, link: Node) -> str:
-    """Return the end of a sentence: where a link leads, by a path that can be used."""
+    """Return the end of a sentence that names the path where a link leads."""
     with suppress(OSError, ValueError):
         if not link.target.startswith("/"):
             there = paths.canonical(paths.join(paths.split(path)[0], link.target))
             if there != path:
                 return f". Use {there or 'the root'} in its place, then retry."
-    return ", and leads to nothing that can be used here."
+    return ", and leads to no path that can be used here."
 
 
-def what(node: Node) -> str:
+def name_of(node: Node) -> str:
     """Return the name of a node's kind in messages."""
     if node.kind == "other":
         return node.special or "neither file nor directory"
@@ -182,8 +182,8 @@ def _no_directory(path: str, node: Node) -> OSError:
             f"{path} is a file, not a directory, so nothing can lie beneath it."
         )
     if node.kind == "link":
-        return PermissionError(f"{path} is {what(node)}{_instead(path, node)}")
-    return PermissionError(f"{path} is {what(node)}, so nothing can lie beneath it.")
+        return PermissionError(f"{path} is {name_of(node)}{_instead(path, node)}")
+    return PermissionError(f"{path} is {name_of(node)}, so nothing can lie beneath it.")
 
 
 # --- Notes
@@ -193,7 +193,7 @@ _SHOWN: Final = 5
 
 
 class Notes:
-    """Collects notes for the end of the call; of many alike it names the first few."""
+    """Collects notes for the end of a call."""
 
     __slots__ = ("_left_out", "_said", "_unsearched")
 
@@ -203,11 +203,11 @@ class Notes:
         self._unsearched: dict[str, str] = {}
 
     def say(self, text: str) -> None:
-        """Keep a sentence, once."""
+        """Add a sentence, once."""
         self._said[text] = None
 
     def hidden(self, directory: str, names: Mapping[str, str]) -> None:
-        """Keep that a directory holds names that no path can hold, each for a reason."""
+        """Note names in a directory that no path can hold, each with a reason."""
         if names:
             verb = "is" if len(names) == 1 else "are"
             self.say(
@@ -216,15 +216,15 @@ class Notes:
             )
 
     def left_out(self, directory: str, error: Exception) -> None:
-        """Keep that a directory could not be listed."""
+        """Note a directory that could not be listed."""
         self._left_out[directory or "the root"] = _reason(error)
 
     def unsearched(self, path: str, error: Exception) -> None:
-        """Keep that a file could not be searched."""
+        """Note a file that could not be searched."""
         self._unsearched[path] = _reason(error)
 
     def all(self) -> Sequence[str]:
-        """Return what was kept, as sentences."""
+        """Return the notes as sentences."""
         said = list(self._said)
         said += _summed_up(self._left_out, "directory", "directories", "left out")
         said += _summed_up(self._unsearched, "file", "files", "not searched")
@@ -248,20 +248,20 @@ def _listed(reasons: Mapping[str, str], show: Callable[[str], str]) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, ConflictError):
         return "it was being changed"
-    # Its remedy is for a call that wants this very one.
+    # Without the remedy, which is for a call of this one path.
     return str(error).partition(". ")[0].rstrip(".") or type(error).__name__
 
 
 # --- The file system
 
 
-#: What a copied directory needs for what it holds to be put into it.
+#: The bits that a copied directory needs before entries can be put into it.
 _OF_OWNER: Final = 0o700
 _MAX_TARGET_BYTES: Final = 4095
 
 
 class Overlay:
-    """A `Filesystem` on a layer: nothing reaches the base before the layer is committed.
+    """A `Filesystem` on a layer; its changes reach the base at the commit.
 
     Costs grow with the files a call changes, never with the tree.
     """
@@ -287,11 +287,6 @@ class Overlay:
     # --- reading ---
 
     def read(self, path: str) -> str:
-        """Return a text file's content, with its newlines and the byte order mark of UTF-8.
-
-        Raises:
-            ValueError: When it is binary.
-        """
         path = paths.canonical(path)
         content, encoding = text.decode(self._tree.file(path).read(), path)
         if encoding != "utf-8":
@@ -300,11 +295,9 @@ class Overlay:
         return content
 
     def read_bytes(self, path: str) -> bytes:
-        """Return a file's content."""
         return self._tree.file(paths.canonical(path)).read()
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
-        """Open a file as a stream; what is written counts when the stream is closed."""
         path = paths.canonical(path)
         if mode == "rb":
             return self._tree.file(path).open()
@@ -318,16 +311,13 @@ class Overlay:
         return cast("BinaryIO", stream)
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is anything, also a link wherever it leads."""
         return self._layer.look(paths.canonical(path)) is not None
 
     def stat(self, path: str) -> FileStat:
-        """Return what is known of a path."""
         path = paths.canonical(path)
         return self._stat(path, self._tree.node(path))
 
     def is_readonly(self, path: str) -> bool:
-        """Tell whether the path cannot be changed here."""
         path = paths.canonical(path)
         if self._layer.readonly(path) is not None:
             return True
@@ -335,11 +325,10 @@ class Overlay:
         return node is not None and node.readonly
 
     def list(self, path: str = "") -> Sequence[FileStat]:
-        """Return what a directory holds, by name."""
         return list(self.stats(path, self.names(path)))
 
     def names(self, path: str = "") -> Sequence[str]:
-        """Return the names in a directory, sorted; `stats` looks at what they are."""
+        """Return the names in a directory, sorted, without looking at their nodes."""
         path = paths.canonical(path)
         self._tree.check_directory(path)
         names, hidden = self._layer.contents(path)
@@ -347,15 +336,11 @@ class Overlay:
         return sorted(names)
 
     def stats(self, path: str, names: Sequence[str]) -> Iterator[FileStat]:
-        """Yield what is known of names in a directory, without those that have gone."""
+        """Yield the facts about names in a directory, without the names that have gone."""
         found = in_order(paths.canonical(path), names, self._layer.nodes)
         return (self._stat(match, node) for match, node in found)
 
     def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
-        """Yield what matches, by directory and name: `*` stays within a name, `**` crosses.
-
-        Names that begin with a dot match like any other. Links are not followed.
-        """
         path = paths.canonical(path)
         compiled = Pattern(pattern)
         self._tree.check_directory(path)
@@ -365,16 +350,6 @@ class Overlay:
     def search(
         self, pattern: str, path: str = "", *, glob: str | None = None, limit: int | None = None
     ) -> Iterator[FileMatch]:
-        """Yield the lines of text files that a regular expression (RE2) matches.
-
-        Args:
-            pattern: The expression.
-            path: The file or directory to search.
-            glob: Only files whose path beneath `path` matches.
-            limit: How many lines at most.
-
-        In a directory, what cannot be read is passed by; `notes` tells of it.
-        """
         path = paths.canonical(path)
         compiled = Search(pattern)
         wanted = Pattern(glob if glob is not None else "**")
@@ -388,24 +363,17 @@ class Overlay:
     # --- changing ---
 
     def write(self, path: str, content: str) -> None:
-        """Write a text file, creating it and its directories; newlines stay as they are.
-
-        Raises:
-            ValueError: When the encoding of the file that is there has no place for it.
-        """
         path = paths.canonical(path)
         there = self._check_file(path)
         encoding = "utf-8" if there is None else text.stored_in(there.content)
         self._place(path, there, InMemory(text.encode(content, path, encoding)))
 
     def write_bytes(self, path: str, content: bytes) -> None:
-        """Write a file, creating it and its directories."""
         path = paths.canonical(path)
-        # A copy, as the caller may go on changing a bytearray.
+        # A copy, because the caller may change a bytearray later.
         self._place(path, self._check_file(path), InMemory(bytes(content)))
 
     def mkdir(self, path: str) -> None:
-        """Make a directory and those above it; one that is there already is fine."""
         path = paths.canonical(path)
         node = self._layer.look(path)
         if node is None:
@@ -413,15 +381,14 @@ class Overlay:
             self._make_parents(path)
             self._layer.put(path, directory_node(self._now()))
         elif node.kind != "directory":
-            raise FileExistsError(f"{path} cannot be made a directory: {what(node)} is there.")
+            raise FileExistsError(f"{path} cannot be made a directory: {name_of(node)} is there.")
 
     def link(self, path: str, target: str) -> None:
-        """Make a symbolic link at a path that is free; nothing here follows it."""
         path = paths.canonical(path)
         there = self._layer.look(path)
         if there is not None:
             raise FileExistsError(
-                f"{path or 'The root'} already exists: {what(there)}. Choose another path for "
+                f"{path or 'The root'} already exists: {name_of(there)}. Choose another path for "
                 "the link."
             )
         _check_target(path, target)
@@ -430,19 +397,18 @@ class Overlay:
         self._layer.put(path, link_node(target, self._now()))
 
     def chmod(self, path: str, mode: int) -> None:
-        """Set the permission bits of a file or directory; set-user-ID and the like are dropped."""
         path = paths.canonical(path)
         node = self._tree.node(path)
         _check_not_root(path, "given another mode")
         if node.kind not in {"file", "directory"}:
-            raise PermissionError(f"{path} is {what(node)}, and has no mode to be changed here.")
+            raise PermissionError(f"{path} is {name_of(node)}, and has no mode to be changed here.")
         if mode < 0:
             raise ValueError(f"{mode} is not a mode. Give its bits, such as 0o755.")
         self._check_writable(path)
         mode &= PERMISSIONS
         is_file = node.kind == "file"
         if not is_file and node.mode is not None:
-            # Such as what hands its group on to what is put into it.
+            # Such as the set-group-ID bit, by which new entries inherit the group.
             mode |= node.mode & ~PERMISSIONS
         if node.mode == mode:
             return
@@ -458,10 +424,6 @@ class Overlay:
         modified: int,
         keeper: object = None,
     ) -> None:
-        """Make the file at a path the one that a program has left (`SupportsLayers`).
-
-        The commit renames it, where that is possible, else it copies it; until then it stays.
-        """
         path, content = paths.canonical(path), TakenFile(source, keeper)
         there = self._layer.look(path)
         if there is not None and there.kind == "directory":
@@ -473,16 +435,9 @@ class Overlay:
         self._layer.put(path, file_node(content, modified, mode & PERMISSIONS))
 
     def attach(self, content: bytes, suffix: str = "") -> str:
-        """Let a content be read at the path returned, which nothing else shows.
-
-        Args:
-            content: The content.
-            suffix: The end of the path, such as `.txt`.
-        """
         return self._layer.attached.add(content, suffix)
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file, a link, an empty directory, or with `recursive` a whole one."""
         path = paths.canonical(path)
         node = self._tree.node(path)
         _check_not_root(path, "deleted")
@@ -493,29 +448,21 @@ class Overlay:
             and (self._layer.names(path) or self._layer.hidden(path))
         ):
             raise OSError(
-                f"{path} is a directory that is not empty. Delete what it holds first, or "
-                "delete it recursively."
+                f"{path} is a directory that is not empty. Delete its entries first, or delete it "
+                "recursively."
             )
         self._remove([beneath for beneath, _ in self._subtree(path, node, special=True)])
 
     def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
-        """Copy a file or a directory to a path that is free, or a file onto a file."""
         self._transfer(source, target, overwrite=overwrite, verb="copied")
 
     def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
-        """Move a file or a directory to a path that is free, or a file onto a file."""
         source = paths.canonical(source)
         self._check_writable(source)
         self._remove(self._transfer(source, target, overwrite=overwrite, verb="moved"))
 
     @contextmanager
     def exclusive_path(self) -> Generator[str]:
-        """Give the real directory, alone, for starting programs; not rolled back.
-
-        Raises:
-            StateError: When this call has changed files before: those are not there yet.
-            ResourceBusyError: In a dry run, and before a person has approved the changes.
-        """
         with self._exclusive() as path:
             try:
                 yield path
@@ -524,49 +471,38 @@ class Overlay:
                 self._layer.forget_seen()
 
     def watch(self) -> Watch:
-        """Watch all commits, before what a program is to read is laid out somewhere.
-
-        A commit by another call meanwhile is a conflict of this one, whatever was read. May wait
-        for others, so an async handler calls it on a thread.
-
-        Raises:
-            ResourceBusyError: When another commit or program does not end.
-            DeadlineExceededError: When the deadline passes first.
-        """
         mark = self._watch()
         self._layer.watch(mark)
         return mark
 
     def layers(self) -> WorkspaceLayers:
-        """Return the parts of the workspace as this call sees it, for a sandbox to lay out."""
         return self._layers()
 
     def notes(self) -> Sequence[str]:
-        """Return notes on the answers so far: what was left out, and why."""
         notice = self._layer.notice()
         return [*([notice] if notice is not None else ()), *self._tree.notes.all()]
 
     # --- for transactions by hand ---
 
     def snapshot(self) -> Mapping[str, Node | None]:
-        """Return the changes of the call so far."""
+        """Return the changed nodes of the call so far."""
         return self._layer.made()
 
     def restore(self, snapshot: Mapping[str, Node | None]) -> None:
-        """Drop the changes of the call since; as often as wanted."""
+        """Drop the changes of the call since a snapshot. You can repeat it."""
         self._layer.make_only(snapshot)
 
     def put_back(self, before: Mapping[str, Node | None]) -> Sequence[str]:
-        """Make nodes again, by path; returns the paths where that is impossible."""
+        """Restore nodes by path; returns the paths where that is impossible."""
         changed: list[str] = []
         for path, node in sorted(before.items()):
             there = self._layer.look(path)
             if version_of(there) != version_of(node):
                 changed.append(path)
             elif there is not None and node is not None and there.mode != node.mode:
-                # A directory of which only the mode has changed.
+                # Only the mode of a directory has changed.
                 self._layer.put(path, replace(there, mode=node.mode, keeps=True))
-        # A directory after what it holds, and to be made before that.
+        # A directory is removed after its entries, and made before them.
         for path in reversed(changed):
             if self._layer.look(path) is not None:
                 self._layer.remove(path)
@@ -590,20 +526,20 @@ class Overlay:
         if reason is not None:
             raise PermissionError(reason)
         directory = paths.split(path)[0]
-        # Once for what it holds; the commit checks it again.
+        # Once for each directory; the commit checks it again.
         if directory not in self._changeable:
             self._layer.check_changeable(directory)
             self._changeable.add(directory)
 
     def _check_file(self, path: str) -> Node | None:
-        """Return what is at a path; raises `OSError` when no file can be written there."""
+        """Return the node at a path; raises `OSError` if no file can be written there."""
         node = self._layer.look(path)
         if node is not None and node.kind == "directory":
             raise IsADirectoryError(
                 f"{path or 'The root'} is a directory, so no file can be written there."
             )
         if node is not None and node.content is None:
-            raise PermissionError(f"{path} is {what(node)}, and cannot be written to here.")
+            raise PermissionError(f"{path} is {name_of(node)}, and cannot be written to here.")
         self._check_writable(path)
         if node is None:
             self._tree.missing_parents(path)
@@ -612,7 +548,7 @@ class Overlay:
         return node
 
     def _check_free(self, source: str, node: Node, target: str, *, overwrite: bool) -> None:
-        """Raise `OSError` unless the node of one path can be put at another one, too."""
+        """Raise `OSError` unless the node of one path can be put at another path."""
         there = self._layer.look(target)
         self._check_writable(target)
         if there is None:
@@ -623,7 +559,7 @@ class Overlay:
                 f"path that {source} is to have, as in {paths.join(target, 'name')}."
             )
         if there.kind != "file" or node.kind != "file":
-            raise FileExistsError(f"{target} already exists: {what(there)}. Choose another.")
+            raise FileExistsError(f"{target} already exists: {name_of(there)}. Choose another.")
         if not overwrite:
             raise FileExistsError(
                 f"{target} already exists. Choose another target, or retry with overwrite."
@@ -641,7 +577,7 @@ class Overlay:
         self._layer.put(path, file_node(content, self._now(), mode))
 
     def _transfer(self, source: str, target: str, *, overwrite: bool, verb: str) -> Sequence[str]:
-        """Put what is at one path at another one too; return the paths of what that is."""
+        """Put all nodes of a source at a target; return their source paths."""
         source, target = paths.canonical(source), paths.canonical(target)
         node = self._tree.node(source)
         _check_not_root(source, verb)
@@ -663,17 +599,17 @@ class Overlay:
         if node.content is None:
             mode = node.mode | _OF_OWNER if node.mode is not None else None
             return directory_node(self._now(), mode)
-        # A mount's content may change or go without anybody's noticing.
+        # Because the content of a mount may change or disappear unnoticed.
         is_mounted = self._layer.readonly(source) is not None
         content = kept(node.content) if is_mounted else node.content
-        # Over another file it takes that one's mode, as everything that is written does.
+        # A copy over a file keeps that file's mode, as every write does.
         there = self._layer.look(path)
         like = node if there is None else there
         mode = like.mode & PERMISSIONS if like.mode is not None else None
         return file_node(content, self._now(), mode)
 
     def _subtree(self, path: str, node: Node, *, special: bool) -> Iterator[tuple[str, Node]]:
-        """Yield a path and everything beneath it, a directory before what it holds.
+        """Yield a path and all nodes beneath it, a directory before its entries.
 
         Without `special`, raise `PermissionError` for a FIFO and the like.
         """
@@ -682,7 +618,7 @@ class Overlay:
             path, node = pending.pop()
             if node.kind == "other" and not special:
                 raise PermissionError(
-                    f"{path} is {what(node)}, and can be neither copied nor moved here."
+                    f"{path} is {name_of(node)}, and can be neither copied nor moved here."
                 )
             yield path, node
             if node.kind != "directory":
@@ -698,7 +634,7 @@ class Overlay:
                 pending.append((child, self._tree.node(child)))
 
     def _remove(self, gone: Sequence[str]) -> None:
-        """Remove what is at these paths, given a directory before what it holds."""
+        """Remove paths, given with each directory before its entries."""
         for directory in {paths.split(path)[0] for path in gone}:
             self._layer.check_changeable(directory)
         for path in reversed(gone):

@@ -1,8 +1,8 @@
 """Canonical paths, and a plain refusal for text that cannot be a path.
 
 `./a`, `a//b/../c`, `a/` and `/workspace/a` are other spellings of `a`, `a/c`, `a` and `a`; the
-root is the empty string. Unicode is kept as it is. Two spellings of one word are two names, as in
-file systems.
+root is the empty string. Unicode is never normalised, as in file systems: two spellings of one
+word are two names.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Final
 from toolstile_plugins.vfs.nodes import Kind
 
 ALIAS: Final = "/workspace"
-"""The root, for those who want absolute paths."""
+"""The root as an absolute path."""
 
 RESERVED: Final = ".toolstile"
-"""The name that a workspace keeps for itself, in any directory and in any case."""
+"""The name that a workspace reserves in any directory, in any case."""
 
 NO_NAMES: Final = frozenset({"", ".", ".."})
-"""The parts of a path that name nothing of their own."""
+"""The parts of a path that are not names."""
 
 MAX_NAME_BYTES: Final = 255
 MAX_DEPTH: Final = 128
@@ -36,9 +36,8 @@ def canonical(path: str) -> str:
     r"""Return the one form of a path.
 
     Raises:
-        PermissionError: When it leads outside the workspace or to what the workspace keeps for
-            itself.
-        ValueError: When it cannot be a path.
+        PermissionError: It leads outside the workspace, or to the reserved name.
+        ValueError: It cannot be a path.
 
     Example:
         >>> canonical("/workspace/./docs//a.txt")
@@ -49,7 +48,14 @@ def canonical(path: str) -> str:
     if len(path) > _MAX_PATH_CHARACTERS:
         raise ValueError(f"The path has {len(path)} characters; {_MAX_PATH_CHARACTERS} at most.")
     _check_characters(path)
-    relative = _without_alias(path)
+    relative = path
+    if path.startswith("/"):
+        if path != ALIAS and not path.startswith(f"{ALIAS}/"):
+            raise PermissionError(
+                f"The path {_shown(path)} is absolute. Give it relative to the workspace, as in "
+                f"src/main.py; only {ALIAS}/... is taken for the root."
+            )
+        relative = path[len(ALIAS) :]
     names: list[str] = []
     for name in relative.split("/"):
         if name == "..":
@@ -66,7 +72,7 @@ def canonical(path: str) -> str:
 
 
 def is_usable(name: str) -> bool:
-    """Tell whether a name found in a directory can be a part of a path here."""
+    """Return whether a name found in a directory can be a part of a path."""
     return (
         not _FORBIDDEN.search(name)
         and name.casefold() != RESERVED
@@ -86,7 +92,7 @@ def why_unusable(name: str) -> str:
 
 
 def depth(path: str) -> int:
-    """Return how many names a canonical path has."""
+    """Return the number of names in a canonical path."""
     return path.count("/") + 1 if path else 0
 
 
@@ -96,7 +102,7 @@ def join(directory: str, name: str) -> str:
 
 
 def split(path: str) -> tuple[str, str]:
-    """Return the directory of a canonical path, and its name in there."""
+    """Return the directory of a canonical path, and its name there."""
     directory, _, name = path.rpartition("/")
     return directory, name
 
@@ -110,36 +116,26 @@ def ancestors(path: str) -> Iterator[str]:
 
 
 def is_within(path: str, directory: str) -> bool:
-    """Tell whether a canonical path is the directory or lies beneath it."""
+    """Return whether a canonical path is the directory or lies beneath it."""
     return not directory or path == directory or path.startswith(f"{directory}/")
 
 
 def _check_characters(path: str) -> None:
+    if _DRIVE.match(path):
+        raise PermissionError(
+            f"The path {_shown(path)} names a drive. Give it relative to the workspace, with /, as "
+            "in src/main.py."
+        )
     bad = _FORBIDDEN.search(path)
     if bad is None:
         return
     character = bad[0]
-    if _DRIVE.match(path):
-        raise PermissionError(_drive(path))
     if character == "\\":
         raise ValueError(
             f"The path {_shown(path)} holds a backslash. Write paths with /, as in src/main.py."
         )
     what = "NUL" if character == "\0" else f"the character U+{ord(character):04X}"
     raise ValueError(f"The path {_shown(path)} holds {what}, which no path here can hold.")
-
-
-def _without_alias(path: str) -> str:
-    if not path.startswith("/"):
-        if _DRIVE.match(path):
-            raise PermissionError(_drive(path))
-        return path
-    if path == ALIAS or path.startswith(f"{ALIAS}/"):
-        return path[len(ALIAS) :]
-    raise PermissionError(
-        f"The path {_shown(path)} is absolute. Give it relative to the workspace, as in "
-        f"src/main.py; only {ALIAS}/... is taken for the root."
-    )
 
 
 def _check_names(path: str, names: list[str]) -> None:
@@ -155,13 +151,6 @@ def _check_names(path: str, names: list[str]) -> None:
                 f"The name {_shown(name)} has {len(name.encode())} bytes; {MAX_NAME_BYTES} at "
                 "most. Choose a shorter one."
             )
-
-
-def _drive(path: str) -> str:
-    return (
-        f"The path {_shown(path)} names a drive. Give it relative to the workspace, with /, as "
-        "in src/main.py."
-    )
 
 
 def _shown(path: str) -> str:
@@ -226,15 +215,15 @@ class Pattern:
                 if self._is_match(after) and (is_directory or not self._directories_only):
                     matching.append(name)
                 is_deep = depth(directory) >= MAX_DEPTH - 1
-                goes_on = any(place < len(self._alternatives[index]) for index, place in after)
-                if is_directory and not is_deep and goes_on:
+                continues = any(place < len(self._alternatives[index]) for index, place in after)
+                if is_directory and not is_deep and continues:
                     below.append((join(directory, name), after))
             if matching:
                 yield directory, matching
             pending.extend(reversed(below))
 
     def matches(self, path: str) -> bool:
-        """Tell whether a canonical path matches."""
+        """Return whether a canonical path matches."""
         places = self._start()
         for name in path.split("/"):
             places = self._step(places, name)
@@ -259,7 +248,7 @@ class Pattern:
         return self._past_stars(frozenset(after))
 
     def _past_stars(self, places: frozenset[_Place]) -> frozenset[_Place]:
-        """Add the places behind a `**`, which may stand for nothing unless it is the end."""
+        """Add the places behind each `**`; only a `**` at the end must stand for a name."""
         added = set(places)
         for index, start in places:
             parts, place = self._alternatives[index], start
@@ -295,7 +284,7 @@ def _compile(pattern: str) -> list[re.Pattern[str] | None]:
 
 
 def alternatives(pattern: str) -> list[str]:
-    """Return a pattern without braces for each choice they give."""
+    """Return the patterns without braces that a pattern stands for."""
     done: list[str] = []
     pending = [pattern]
     while pending:
@@ -315,7 +304,7 @@ def alternatives(pattern: str) -> list[str]:
 
 
 def _first_choice(pattern: str) -> tuple[str, list[str], str] | None:
-    """Return the first `{a,b}` whose braces match, with what is before and behind it."""
+    """Return the text before the first `{a,b}`, its options, and the text behind it."""
     opened: list[int] = []
     commas: list[list[int]] = []
     for position, character in enumerate(pattern):

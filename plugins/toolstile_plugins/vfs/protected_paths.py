@@ -71,14 +71,14 @@ BY_CONTENT: Final = (
     "configuration names, the same files in bare and nested repositories, programs and start-up "
     "files of a .venv, venv or node_modules that was there before the session"
 )
-"""The paths for which a look at contents decides, in words."""
+"""The paths that are protected by their contents, in words."""
 
 
 @cache
 def protected_by() -> re.Pattern[str]:
-    """Return the expression of the list, of which the number of the last group tells the program.
+    """Return the expression of the list; the number of its last group stands for the program.
 
-    Some file systems take `.GIT` for `.git`, so the case of letters does not matter.
+    It ignores case, because some file systems take `.GIT` for `.git`.
     """
     groups = ("|".join(map(_expression, _expanded(globs))) for globs in PROTECTED.values())
     choice = "|".join(f"({group})" for group in groups)
@@ -87,7 +87,7 @@ def protected_by() -> re.Pattern[str]:
 
 @cache
 def files_obeyed_by_git(*, is_link: bool) -> re.Pattern[str]:
-    """Return the expression of the files on the list within a repository, whatever its name.
+    """Return the expression of the files on the list within a repository of any name.
 
     A link may also stand for the directory of such files.
     """
@@ -148,10 +148,10 @@ _MOST_FOLDERS: Final = 50_000
 
 
 def obeyed_by_git(changes: FileChanges, path: str) -> bool:
-    """Tell whether a change makes a directory a repository, or is of a file that one obeys.
+    """Return whether a change makes a directory a repository, or is of a file that git obeys there.
 
-    These are repositories whose directory is not called `.git`: bare ones, those of submodules and
-    linked worktrees, or any that a command has renamed.
+    The directory has another name than `.git`: it is a bare repository, belongs to a submodule or
+    a linked worktree, or a command has renamed it.
     """
 
     def is_repository(directory: str, *, before: bool) -> bool:
@@ -179,7 +179,7 @@ def obeyed_by_git(changes: FileChanges, path: str) -> bool:
 def named_by_git(directory: str) -> Iterator[str]:
     """Yield the files and folders that the configuration of a repository names.
 
-    These are the hooks folder, included files, and programs such as those of a filter.
+    These are the hooks folder, included files, and programs such as filters.
     """
     git, common = _directories_of(directory)
     if not os.path.isdir(git):
@@ -204,14 +204,14 @@ def named_by_git(directory: str) -> Iterator[str]:
                 whole = [value, words[0]] if _FILES.fullmatch(key) else []
                 names = [*whole, *(each for each in words if "/" in each)]
                 paths_of = (os.path.join(beside, os.path.expanduser(each)) for each in names)
-                # A command may name a directory, whose files it does not run.
+                # Without directories, because a command does not run their files.
                 yield from (each for each in paths_of if not os.path.isdir(each))
 
 
 class Repositories:
     """The working trees and bare repositories in a directory, at any depth.
 
-    The search takes one percent of the time, so a new one may be found some seconds late.
+    The search takes one percent of the time, so it may find a new one some seconds late.
     """
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class Repositories:
 
 def _settings(file: str) -> Iterator[tuple[str, str]]:
     text = text_of(file)
-    # Git does not continue a comment, so that a joined line may hide the next one.
+    # Read both ways, because git does not continue a comment: a joined line may hide the next.
     for each in (text, text.replace("\\\n", "")) if "\\\n" in text else (text,):
         for key, value in _LINE.findall(each):
             pieces = "".join("".join(piece) for piece in _PIECE.findall(value))
@@ -250,7 +250,7 @@ def _directories_of(directory: str) -> tuple[str, str]:
 def text_of(file: str) -> str:
     """Return the text of a file; an empty one for anything else."""
     with suppress(OSError):
-        # A FIFO would never end.
+        # Only a regular file, because reading a FIFO may never end.
         return Path(file).read_text("utf-8", "replace") if os.path.isfile(file) else ""
     return ""
 
@@ -259,16 +259,23 @@ def text_of(file: str) -> str:
 
 
 def is_harmless(before: bytes, after: bytes) -> bool:
-    """Tell whether a configuration changed only in the branches that follow known remotes.
+    """Return whether a configuration changed only in the branches that follow known remotes.
 
-    Every line that could be read in another way than the one in which git writes it is a change.
+    Every line in another form than git's own counts as a change.
     """
     old, new = _entries(before), _entries(after)
     if old is None or new is None:
         return False
     remotes = {name for section, name, key, _ in old if (section, key) == ("remote", "url")}
+
+    def is_known(entry: Entry) -> bool:
+        *_, key, value = entry
+        if _PLAIN.fullmatch(value) is None:
+            return False
+        return value in remotes if key == "remote" else value.startswith("refs/heads/")
+
     return [each for each in old if not _follows(each)] == [
-        each for each in new if not _follows(each) or not (each in old or _is_known(each, remotes))
+        each for each in new if not _follows(each) or not (each in old or is_known(each))
     ]
 
 
@@ -277,15 +284,8 @@ def _follows(entry: Entry) -> bool:
     return section == "branch" and name != "" and key in {"remote", "merge"}
 
 
-def _is_known(entry: Entry, remotes: set[str]) -> bool:
-    *_, key, value = entry
-    if _PLAIN.fullmatch(value) is None:
-        return False
-    return value in remotes if key == "remote" else value.startswith("refs/heads/")
-
-
 def _entries(content: bytes) -> list[Entry] | None:
-    """Return the entries in order; None unless every line is as git writes it."""
+    """Return the entries in order; None unless every line has git's own form."""
     found: list[Entry] = []
     section = name = ""
     for line in content.decode("latin-1").split("\n"):
@@ -296,7 +296,7 @@ def _entries(content: bytes) -> list[Entry] | None:
         if (head := _SECTION.fullmatch(line)) is not None:
             section, name = head[1].lower(), head[2] or ""
         elif (entry := _ENTRY.fullmatch(line)) is not None and section:
-            # Without a value it is true, with an empty one false.
+            # No value means true, an empty one false.
             value = "\n" if entry[2] is None else entry[2].rstrip("\t ")
             found.append((section, name, entry[1].lower(), value))
         else:
@@ -305,7 +305,7 @@ def _entries(content: bytes) -> list[Entry] | None:
 
 
 def outside_repository(root: Path) -> Path | None:
-    """Return the git directory that a workspace needs and does not contain, None if there is none.
+    """Return the git directory outside of a workspace that the workspace needs, or None.
 
     For a linked worktree it is the directory of the whole repository, which has the commits.
 
@@ -335,7 +335,7 @@ _READ: Final = ("pyproject.toml", ".gitattributes")
 
 
 class ProtectedPaths:
-    """Asks a person about changes of files that their programs run or obey later.
+    """Asks a person about changes of files that the person's programs run or obey later.
 
     Args:
         protected: Globs of more such files.
@@ -352,7 +352,7 @@ class ProtectedPaths:
         self._made: tuple[str, set[str]] = ("", set())
 
     def keep(self) -> None:
-        """Note, after the commit, that the environments of the call are its session's own."""
+        """Note, after the commit, that the session has made the environments of the call."""
         session, made = self._made
         if made:
             self._environments.setdefault(session, set()).update(made)
@@ -397,7 +397,7 @@ class ProtectedPaths:
 
 
 class _Look:
-    """One look at the changes of a call; `made` are the environments that it makes."""
+    """The check of one call's changes; `made` are the environments that it makes."""
 
     def __init__(
         self,
@@ -415,7 +415,7 @@ class _Look:
         self.made: set[str] = set()
 
     def why(self, change: FileChange) -> str | None:
-        """Return who runs or obeys the path, its environment with a slash, or None."""
+        """Return the program that runs or obeys the path, its environment with a slash, or None."""
         path = change.path
         name = paths.split(path)[1].lower()
         before, after = change.before, change.after
@@ -488,7 +488,7 @@ class _Look:
 
     @cached_property
     def _inodes(self) -> dict[tuple[int, int], str]:
-        """The protected files by inode: of a very large tree the first, as links are replaced."""
+        """The protected files by inode; of a very large tree only the first ones."""
         root, found = self._changes.root or "", dict[tuple[int, int], str]()
         walk = (f"{place}/{name}" for place, _, names in os.walk(root) for name in names)
         for file in islice(walk, _MOST_FILES):
@@ -503,19 +503,22 @@ class _Look:
 
 
 def _named(changes: FileChanges, repositories: Repositories) -> Iterator[tuple[str, str]]:
-    """Yield where links of the list lead to, and what git's and our configuration name.
+    """Yield the targets of protected links, and the paths in git's and our configuration.
 
-    For the target of a link to an environment, it is the link with a slash.
+    Each has the reason; the target of a link to an environment has the link with a slash.
     """
     root = changes.root
     if root is None:
         return
-    above = {f"{root}/{each}" if each else root: each for each in _folders(changes)}
+    # The directories above the changed paths that existed before the call.
+    new = {each.path for each in changes if each.before is None}
+    folders_above = {"", *(at for each in changes for at in paths.ancestors(each.path))} - new
+    above = {f"{root}/{each}" if each else root: each for each in folders_above}
     for real, directory in above.items():
         with suppress(OSError), os.scandir(real) as entries:
             there = {entry.name for entry in islice(entries, _MANY)}
             for name in (*literal_paths(), *_ENVIRONMENTS):
-                # One look at a directory takes less time than one at each name, unless it is large.
+                # Faster than a look at each name, unless the directory is large.
                 if (name.partition("/")[0] in there or len(there) == _MANY) and os.path.islink(
                     link := f"{real}/{name}"
                 ):
@@ -541,20 +544,14 @@ def _configured(root: str, directory: str) -> Iterator[tuple[str, str]]:
 
 
 def _within(root: str, named: str, why: str) -> Iterator[tuple[str, str]]:
-    # A link that is removed makes room for other files of its name.
+    # The link itself, too, because other files can take its name.
     for each in {os.path.realpath(named), os.path.normpath(named)}:
         if f"{each}/".startswith(f"{root}/"):
             yield each[len(root) + 1 :], why
 
 
-def _folders(changes: FileChanges) -> set[str]:
-    """Return the directories above the changed paths that were there before the call."""
-    new = {each.path for each in changes if each.before is None}
-    return {"", *(at for each in changes for at in paths.ancestors(each.path))} - new
-
-
 def _own_table(content: bytes, *, is_whole: bool = False) -> dict[str, Any] | bytes:
-    """Return our settings in a file; all of it if it cannot be read."""
+    """Return our settings in a file; the whole file if it cannot be parsed."""
     try:
         table = tomllib.loads(content.decode())
         return table if is_whole else table.get("tool", {}).get("toolstile", {})

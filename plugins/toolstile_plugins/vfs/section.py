@@ -30,17 +30,17 @@ Use these tools to look at and change the files of the workspace.
 **Looking**
 
 - `list_directory` shows a directory, `glob_files` finds files by their paths, `grep_files` finds \
-lines by what they say.
+lines by their text.
 - `read_file` shows a text file; of a long one, read the lines you need with `offset` and `limit`.
-- What is too long is cut at a line, and the answer says how to get the rest.
+- Long answers are cut at a line and say how to get the rest.
 
 **Changing**
 
 - Read a file before you change, replace or delete it, and again when it has changed since.
 - For a change within a file use `edit_file`. `old_text` must match exactly; give enough of it to \
 be there once.
-- `write_file` writes a whole file. One that is there already needs `overwrite=true`.
-- A call that fails changes nothing. Its message says what to do; do that, then retry.
+- `write_file` writes a whole file. To replace an existing file, set `overwrite=true`.
+- A call that fails changes nothing. Follow its message, then retry.
 """
 
 
@@ -48,7 +48,7 @@ def open_workspace(config: VfsConfig) -> VirtualFilesystem:
     """Return the workspace of a configuration, for the caller to close.
 
     Raises:
-        ResourceError: When its directory or a mount cannot be opened; says what to do.
+        ResourceError: Its directory or a mount cannot be opened; names the remedy.
 
     Example:
         >>> open_workspace(VfsConfig()).list()
@@ -82,7 +82,7 @@ def workspace_binding(
 
 def _mounted(store: Store, config: VfsConfig) -> Store:
     """Return a store with mounts in it, for the caller to close; nothing stays open on failure."""
-    # Late: without mounts nobody waits for what they need.
+    # Late, because only mounts need it.
     from toolstile_plugins.vfs.backends.mounts import Source
 
     with ExitStack() as opened:
@@ -112,9 +112,9 @@ class VfsToolsSection(MarkdownSection):
     """Tools for the files of a workspace, with guidance on how to use them.
 
     Args:
-        session: Unused; other suites keep their state in it.
+        session: Unused; other sections keep their state in it.
         config: The settings of the workspace, and the limits of the tools.
-        filesystem: An existing workspace, in place of one that is made.
+        filesystem: An existing workspace, instead of a new one.
         policies: The rules over the tools; None for `ReadBeforeWritePolicy`, `()` for none.
         accepts_overrides: Whether the tools' descriptions may be overridden.
 
@@ -144,7 +144,7 @@ class VfsToolsSection(MarkdownSection):
 
 
 def guidance(config: VfsConfig) -> str:
-    """Return the section's text, with what is special about this workspace."""
+    """Return the section's text, with the limits of this workspace."""
     notes = [f"- Files of up to {size_of(config.max_file_size)} can be read and written."]
     notes += [f"- `{mount.target}` can only be read." for mount in config.mounts]
     if config.readonly:

@@ -44,7 +44,7 @@ class Mount(BaseModel):
         include: Only files whose path within the source matches one of these globs.
         exclude: No files or directories that match one of these.
         max_file_size: In bytes; larger files are shown, but cannot be read.
-        storage_options: What fsspec is given besides, such as credentials.
+        storage_options: Further options for fsspec, such as credentials.
 
     Example:
         >>> Mount(source="/usr/share/doc", target="/workspace/doc/").target
@@ -73,12 +73,12 @@ class VfsConfig(BaseModel):
     """The settings of the workspace and its tools.
 
     Args:
-        root: The directory it is; None for one in memory, empty at first.
-        max_file_size: In bytes: what the tools read and write at most.
-        max_result_chars: Characters after which a result is cut, at a line.
+        root: Its directory; None for a workspace in memory, empty at first.
+        max_file_size: In bytes: the largest file that the tools read and write.
+        max_result_chars: The characters after which a result is cut, at a line.
         mounts: Files from elsewhere, to be read.
         durability: The host's, for a `root`; `power` waits for the disk at each commit.
-        readonly: Whether nothing can be changed.
+        readonly: Whether all changes are refused.
         confirm_deletes: Whether a person must approve every deletion.
         protected: Globs of files to change only after a person agreed, beside the list that
             `toolstile doctor` shows.

@@ -1,7 +1,7 @@
 """Text files: their encodings, which they keep.
 
 Text is UTF-8, UTF-16 with a byte order mark, or else Windows-1252, unless the file is binary.
-Latin-1 is read as Windows-1252. Text that is read and written back is the same, byte for byte.
+Latin-1 is read as Windows-1252. Text that is read and written back is unchanged, byte for byte.
 Newlines stay, and so does the byte order mark of UTF-8, as the first character. The mark of UTF-16
 belongs to the encoding, not to the text.
 """
@@ -29,9 +29,9 @@ TITLES: Final[dict[Encoding, str]] = {
 
 BYTE_ORDER_MARK: Final = "\ufeff"
 SNIFFED_BYTES: Final = 8192
-"""So much of a file's beginning tells whether it is binary."""
+"""The beginning of a file that decides whether it is binary."""
 
-#: A longer line is not searched: it would have to be in memory as a whole.
+#: A longer line is not searched, because it would have to be in memory as a whole.
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 _BLOCK_BYTES: Final = 1 << 20
 _FIRST_BLOCK_BYTES: Final = 1 << 16
@@ -40,12 +40,12 @@ _MARKS: Final[dict[bytes, Encoding]] = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 _MARK_BYTES: Final = 2
-# What no text in a single-byte encoding holds: control characters, and bytes without a meaning.
+# Bytes that no text in a single-byte encoding holds: control characters, and undefined bytes.
 _NOT_CP1252: Final = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f\x81\x8d\x8f\x90\x9d]")
 
 
 def encoding_of(data: bytes) -> Encoding | None:
-    r"""Return the encoding of a file's content; None when it is binary.
+    r"""Return the encoding of a file's content; None if it is binary.
 
     Example:
         >>> encoding_of("Käse".encode()), encoding_of(b"K\xe4se"), encoding_of(b"K\0se")
@@ -101,7 +101,7 @@ def stored_in(content: Content | None) -> Encoding:
 
 
 def marked_like(start: bytes, content: str) -> str:
-    r"""Return a text with the byte order mark of UTF-8, where the file that it replaces has one.
+    r"""Return a text with the byte order mark of UTF-8 if the file that it replaces has one.
 
     Args:
         start: The beginning of the file.
@@ -132,7 +132,7 @@ def decode(data: bytes, path: str) -> tuple[str, Encoding]:
 
 
 def encode(text: str, path: str, encoding: Encoding = "utf-8") -> bytes:
-    """Return a text as it is stored; raises `ValueError` when the encoding cannot hold it."""
+    """Return the stored form of a text; raises `ValueError` if the encoding cannot hold it."""
     try:
         data = text.encode(encoding)
     except UnicodeEncodeError as error:
@@ -151,7 +151,7 @@ def encode(text: str, path: str, encoding: Encoding = "utf-8") -> bytes:
 
 
 def looks_binary(start: bytes) -> bool:
-    """Tell whether a file that begins so is binary: NUL in its first 8 kB, but for UTF-16."""
+    """Return whether the beginning of a file is binary: NUL in its first 8 kB, but no UTF-16."""
     return b"\0" in start[:SNIFFED_BYTES] and _mark_of(start) is None
 
 
@@ -161,13 +161,16 @@ def line_blocks(stream: BinaryIO, path: str) -> Iterator[bytes]:
     It ends where the content turns out to be binary.
 
     Raises:
-        ValueError: When a line is too long to be looked at as a whole.
+        ValueError: A line is too long for memory.
     """
     mark = codecs.BOM_UTF8
     for block in _blocks_of_lines(_blocks(stream), path):
-        readable = _as_utf8(block)
-        if readable is None:
+        if _is_utf8(block):
+            readable = block
+        elif _NOT_CP1252.search(block):
             return
+        else:
+            readable = block.decode("cp1252").encode()
         yield readable.removeprefix(mark)
         mark = b""
 
@@ -192,8 +195,8 @@ def _blocks_of_lines(blocks: Iterator[bytes], path: str) -> Iterator[bytes]:
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield a file's content, from UTF-16 as UTF-8; nothing of a binary one."""
-    # Room for a large block is made anew for each, which a small file is not worth.
+    """Yield a file's content, from UTF-16 as UTF-8; nothing of a binary file."""
+    # First a small block, because each read allocates the whole of its block.
     size = _FIRST_BLOCK_BYTES
     block = stream.read(size)
     marked = _mark_of(block)
@@ -221,12 +224,6 @@ def _from_utf16(block: bytes, stream: BinaryIO, encoding: Encoding) -> Iterator[
         block = stream.read(_BLOCK_BYTES)
 
 
-def _as_utf8(block: bytes) -> bytes | None:
-    if _is_utf8(block):
-        return block
-    return None if _NOT_CP1252.search(block) else block.decode("cp1252").encode()
-
-
 def _mark_of(data: bytes) -> Encoding | None:
     return _MARKS.get(data[:_MARK_BYTES])
 
@@ -251,10 +248,10 @@ def _is_marked(encoding: Encoding) -> bool:
 
 
 def _recognised(data: bytes, text: str, path: str, encoding: Encoding) -> bytes:
-    """Return content that will be read as this text; raises `ValueError` for any other."""
+    """Return content, or raise `ValueError` if it would be read as another text."""
     found = encoding_of(data)
     if found is None or text_of(data, found) != text:
-        why = "could not be told from something else with this text in it"
+        why = "would make this text look like another encoding"
         raise ValueError(_no_place(path, encoding, why))
     return data
 
@@ -278,20 +275,20 @@ def _why_binary(data: bytes) -> str:
 
 
 _MAX_PATTERN_CHARACTERS: Final = 10_000
-# What means something else in a block of lines than in one of them.
+# Expressions with another meaning in a block of lines than in a single line.
 _BY_LINE_ONLY: Final = re.compile(r"\\[AzQC]|\(\?[a-zA-Z]*-")
 MAX_LINE_CHARACTERS: Final = 2_000
-"""Of a longer line the beginning is shown, with what is left out said behind it."""
+"""The characters that are shown of a longer line."""
 
 
 class Search:
     """A compiled expression.
 
-    RE2 looks at each byte once, so no expression can take forever, and lets go of the
-    interpreter's lock meanwhile. It knows no look-around and no back-references.
+    RE2 reads each byte once, so no expression can take forever, and releases the interpreter's
+    lock meanwhile. It knows no look-around and no back-references.
 
     Raises:
-        ValueError: When it is not such an expression.
+        ValueError: It is not such an expression.
     """
 
     __slots__ = ("_pattern", "_prefilter")
@@ -303,7 +300,7 @@ class Search:
                 f"{_MAX_PATTERN_CHARACTERS} at most."
             )
         self._pattern = _compile(pattern, pattern)
-        # One look at a whole block tells that none of its lines can match.
+        # Because one search of a whole block is faster than one for each line.
         by_line = _BY_LINE_ONLY.search(pattern) is not None
         self._prefilter = None if by_line else _compile(f"(?m:{pattern})", pattern)
 
@@ -312,18 +309,16 @@ class Search:
         number = 1
         with content.open() as stream:
             for block in line_blocks(stream, path):
-                if not self._cannot_match(block):
+                # Not in a block with \r: the end of a line is before its \r.
+                can_match = (
+                    self._prefilter is None or b"\r" in block or self._prefilter.search(block)
+                )
+                if can_match:
                     for offset, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
                         text = line.removesuffix(b"\r")
                         if self._pattern.search(text):
                             yield FileMatch(path, number + offset, _shown(text))
                 number += block.count(b"\n")
-
-    def _cannot_match(self, block: bytes) -> bool:
-        # The end of a line is before its \r, which a look at the block does not know.
-        return (
-            self._prefilter is not None and b"\r" not in block and not self._prefilter.search(block)
-        )
 
 
 def _compile(pattern: str, shown: str) -> Any:

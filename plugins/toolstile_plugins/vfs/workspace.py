@@ -1,4 +1,4 @@
-"""The workspace as a resource: each call has a branch, kept as a whole or not at all."""
+"""The workspace as a resource: each call has a branch, committed as a whole or rolled back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, Final, Literal, Pa
 
 from toolstile_hookspecs import CallRefused, ConflictError, Deadline, StateError, ToolContext
 from toolstile_hookspecs.execution.options import Durability
-from toolstile_hookspecs.services.workspace import FileChanges, WorkspaceLayers
+from toolstile_hookspecs.services.workspace import FileChanges
 from toolstile_plugins.vfs.backends.base import (
     Base,
     Changes,
@@ -23,7 +23,6 @@ from toolstile_plugins.vfs.backends.base import (
     MemoryStore,
     Store,
     Transaction,
-    WatchMark,
     check_emptied,
     check_seen,
     wait,
@@ -44,7 +43,7 @@ T = TypeVar("T")
 def _looking(
     method: Callable[Concatenate[Overlay, P], T],
 ) -> Callable[Concatenate[VirtualFilesystem, P], T]:
-    """Return a method of `Overlay` as one of the workspace that shows it as it is now."""
+    """Return a method of `Overlay` as a method that reads the present workspace."""
 
     @wraps(method)
     def look(self: VirtualFilesystem, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -56,7 +55,7 @@ def _looking(
 def _changing(
     method: Callable[Concatenate[Overlay, P], T],
 ) -> Callable[Concatenate[VirtualFilesystem, P], T]:
-    """Return a method of `Overlay` as one of the workspace that is a commit of its own."""
+    """Return a method of `Overlay` as a method that commits its change."""
 
     @wraps(method)
     def change(self: VirtualFilesystem, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -71,7 +70,7 @@ def _changing(
 class VirtualFilesystem:
     """A workspace that takes part in calls, and outside of any a `Filesystem` itself.
 
-    Used directly, each method that changes something is a commit of its own.
+    Used directly, each changing method commits.
 
     Args:
         store: Its files; `close` closes them.
@@ -103,7 +102,7 @@ class VirtualFilesystem:
         """Return a workspace in memory.
 
         Args:
-            files: What it holds at first, by path; `ValueError` for a file that holds others.
+            files: Its first files, by path; `ValueError` if a path is a file and a directory.
         """
         contents = {
             path: content.encode() if isinstance(content, str) else content
@@ -115,14 +114,14 @@ class VirtualFilesystem:
     def on_disk(
         cls, root: str | os.PathLike[str], *, durability: Durability = "power"
     ) -> VirtualFilesystem:
-        """Return a workspace in a directory, finishing what a crash has left there.
+        """Return a workspace in a directory; finishes the commits that a crash has interrupted.
 
         Args:
             root: The directory.
             durability: `power` costs some milliseconds a commit; see `Durability`.
 
         Raises:
-            OSError: When it is not a directory that can be opened.
+            OSError: It is not a directory that can be opened.
         """
         # Late: a platform without directory descriptors has workspaces in memory.
         from toolstile_plugins.vfs.backends.disk.store import DiskStore
@@ -139,11 +138,11 @@ class VirtualFilesystem:
         Args:
             context: The call's.
             parent: The branch of the call around it.
-            held: What is held where the call runs once more.
+            held: The locked workspace of a retry.
         """
         above = parent if isinstance(parent, WorkspaceBranch) else None
         if above is None:
-            # Somebody may have helped since recovery stopped.
+            # Because a person may have removed the obstacle since recovery stopped.
             self.store.notice()
         return WorkspaceBranch(
             self.store,
@@ -165,32 +164,33 @@ class VirtualFilesystem:
         return ProtectedPaths(*self._globs)
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
-        """Finish after a crash what was decided, drop what was not.
+        """After a crash, finish decided commits and drop all others.
 
         Args:
-            decided: Tells of a top-level key whether it was; None while nobody can say.
+            decided: Returns whether the call of a top-level key was committed; None while that is
+                unknown.
         """
         self.store.recover(decided)
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Close the files."""
         self.store.close()
 
     # --- for transactions by hand ---
 
     def snapshot(self) -> Checkpoint:
-        """Return a checkpoint of now; as long as it is held, commits note what they replace.
+        """Return a checkpoint of now. While it is referenced, commits note the nodes they replace.
 
         Changes by other programs and other workspaces are not noted.
         """
         return self._checkpoints.make()
 
     def restore(self, snapshot: Checkpoint) -> None:
-        """Put back, in one commit, what was replaced since a checkpoint; as often as wanted.
+        """Put back, in one commit, the nodes replaced since a checkpoint. You can repeat it.
 
         Raises:
-            ConflictError: When somebody has put something into a directory that has to go.
-            OSError: When it cannot be kept, or something cannot be made again: a FIFO, say.
+            ConflictError: A directory to be removed has new entries.
+            OSError: The commit fails, or a FIFO or the like would have to be made.
         """
         lost = self._put_back(self._checkpoints.before(snapshot))
         if lost:
@@ -218,7 +218,7 @@ class VirtualFilesystem:
     move = _changing(Overlay.move)
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
-        """Open a file as a stream; what is written is committed when the stream is closed."""
+        """Open a file as a stream; closing the stream commits the written bytes."""
         branch = self.own_branch()
         stream = branch.resource.open(path, mode)
         if isinstance(stream, WriteStream):
@@ -234,14 +234,14 @@ class VirtualFilesystem:
         """The directories of this machine that it shows."""
         return self.store.directories
 
-    # --- underneath ---
-
     _put_back = _changing(Overlay.put_back)
 
     def own_branch(self) -> WorkspaceBranch:
         """Return a branch that belongs to no call."""
         self.store.notice()
-        return WorkspaceBranch(self.store, None, now=_now, checkpoints=self._checkpoints)
+        return WorkspaceBranch(
+            self.store, None, now=partial(datetime.now, UTC), checkpoints=self._checkpoints
+        )
 
 
 class WorkspaceBranch:
@@ -250,8 +250,8 @@ class WorkspaceBranch:
     Attributes:
         name: The name for people.
         resource: The `Filesystem` for the handler.
-        key: The call's top-level key, set before `prepare`, by which a decider (a ledger) knows
-            its outcome after a crash.
+        key: The call's top-level key, set before `prepare`. After a crash, a decider (a ledger)
+            knows the call's outcome by the key.
     """
 
     name: Final = "the workspace"
@@ -286,79 +286,85 @@ class WorkspaceBranch:
         self._preparing = threading.Lock()
         self._prepared: Changes | None = None
         self._transaction: Transaction | None = None
-        self.resource = Overlay(self._layer, now, self._exclusive_path, self._watch, self._layers)
+        self.resource = Overlay(
+            self._layer,
+            now,
+            self._exclusive_path,
+            lambda: wait(lambda: store.watch(self._own_lock()), deadline),
+            lambda: replace(store.layers(), changed=self._changed_paths()),
+        )
 
     @property
     def waits(self) -> bool:
-        """True when keeping the changes may wait, so that it is kept off event loops."""
+        """True if a commit may block, so that it must not run on an event loop."""
         return self._store.waits
 
     @property
     def changed(self) -> bool:
-        """True when the call has changed anything so far."""
+        """True if the call has changed anything so far."""
         return self._layer.changed
 
     def diff(self) -> str:
-        """Return what the call has changed, as a unified diff; empty when nothing is."""
+        """Return the changes of the call as a unified diff, empty without changes."""
         return diff(self._layer, self._first)
 
     def file_changes(self) -> FileChanges:
-        """Return the changed files, for policies to check; no more can be changed after that."""
+        """Return the changed files for policies to check; later changes make the call fail."""
         self._checked, self._layer.changed_late = True, False
         return file_changes(self._layer, getattr(self._store, "root", None))
 
     @cached_property
     def policies(self) -> Sequence[ProtectedPaths]:
-        """The policy about protected paths, which notes what the call makes."""
+        """The policy about protected paths."""
         return () if self._protecting is None else (self._protecting(),)
 
     def show_first(self, paths: Sequence[str]) -> None:
-        """Have the diff begin with some paths."""
+        """Let the diff begin with some paths."""
         self._first = self._first.union(paths)
 
     def told(self) -> str:
-        """Return what the call has changed, and what it looked at, to be made again later."""
+        """Return the changes and reads of the call as text, for `redo`."""
         return told(self._layer)
 
     def redo(self, text: str) -> None:
-        """Change what another call has told.
+        """Make the changes of another call, from the text of its `told`.
 
         Raises:
-            ConflictError: When a file that it looked at has changed.
-            SnapshotError: When the text is not what `told` returned.
+            ConflictError: A file that the other call read has changed.
+            SnapshotError: The text is not from `told`.
         """
         redo(self._layer, text)
 
     def prepare(self) -> Awaitable[None] | None:
-        """Check what was read and prepare what was written.
+        """Check the reads and prepare the changes.
 
         Returns:
-            None when done, or what to await while another commit holds the workspace.
+            None when done, or an awaitable while another commit has the workspace.
 
         Raises:
-            ConflictError: When a file this call looked at has changed meanwhile.
-            CallRefused: When the changes cannot be kept, as the disk is full, say.
+            ConflictError: A file that this call read has changed.
+            CallRefused: The changes cannot be kept, for example because the disk is full.
         """
         with _refusing():
             prepared = self._attempt()
         return self._prepare_async() if prepared is None else None
 
     def prepare_waiting(self) -> None:
-        """Prepare, blocking the thread while another commit holds the workspace."""
+        """Prepare, blocking the thread while another commit has the workspace."""
         wait(self._attempt)
 
     def hold_for_rerun(self) -> HeldWorkspace | None:
-        """Return what keeps others from committing, where this call conflicted or was watched."""
+        """Return a lock of the workspace for a retry if this call conflicted or was watched."""
         concerned = self._layer.conflicted or self._layer.watches
         if self._again is None or not concerned:
             return None
         return HeldWorkspace(self._store, self._again, self._deadline)
 
     def commit(self) -> None:
-        """Make the changes those of the workspace, or of the parent's branch."""
+        """Commit the changes to the workspace, or to the parent's branch."""
         self._layer.close("This call is over, so its workspace cannot be used any more.")
         if self._parent is None and self._layer.watches:
-            # First: its own commit marks no watch of this call.
+            # Before the commit, which would mark this call's own watches.
             self._end_watches()
         changes, self._prepared = self._prepared, None
         transaction, self._transaction = self._transaction, None
@@ -370,7 +376,7 @@ class WorkspaceBranch:
                 policy.keep()
 
     def rollback(self) -> None:
-        """Drop the changes; any later use of the file system says that the call is over."""
+        """Drop the changes; any later use of the file system raises `CallClosed`."""
         self._layer.close("This call was rolled back, so its workspace cannot be used any more.")
         with self._preparing:
             self._prepared = None
@@ -380,7 +386,7 @@ class WorkspaceBranch:
             transaction.rollback()
 
     def leave(self) -> None:
-        """Leave what is prepared to recovery, since nobody knows whether the call was kept."""
+        """Leave the prepared changes to recovery, because the call's outcome is unknown."""
         self._layer.close("Whether this call was kept is unknown, so it can use no files now.")
         self._end_watches()
         transaction, self._transaction = self._transaction, None
@@ -392,8 +398,8 @@ class WorkspaceBranch:
             await wait_async(self._attempt, self._deadline, in_threads=self.waits)
 
     def _attempt(self) -> Literal[True] | None:
-        """Try to prepare; None while another commit holds the workspace."""
-        # The last attempt may be on its way in a thread when the call is rolled back.
+        """Try to prepare; None while another commit has the workspace."""
+        # Because the last attempt may still run in a thread when the call is rolled back.
         with self._preparing:
             try:
                 return self._prepare_now()
@@ -413,7 +419,7 @@ class WorkspaceBranch:
             check_seen(base, changes)
             check_emptied(base, changes)
         elif changes.seen or changes.made or changes.watches:
-            # Before anything is staged: that moves files.
+            # Before anything is staged, because staging moves files.
             self._replaced = self._replaced or self._checkpoints.kept(self._layer, changes)
             self._transaction = self._store.begin(changes, self._own_lock())
             if self._transaction is None:
@@ -422,16 +428,10 @@ class WorkspaceBranch:
         return True
 
     def _own_lock(self) -> Lock | None:
-        """Return the lock where this call, or the one around it, runs once more and holds it."""
+        """Return the lock if this call, or the call around it, is a retry that has it."""
         if self._parent is not None:
             return self._parent._own_lock()  # noqa: SLF001 - of the same class
         return self._held.lock if self._held is not None else None
-
-    def _watch(self) -> WatchMark:
-        return wait(lambda: self._store.watch(self._own_lock()), self._deadline)
-
-    def _layers(self) -> WorkspaceLayers:
-        return replace(self._store.layers(), changed=self._changed_paths())
 
     def _changed_paths(self) -> dict[str, bool]:
         changed = {} if self._parent is None else self._parent._changed_paths()  # noqa: SLF001 - the same class
@@ -459,7 +459,7 @@ class WorkspaceBranch:
 
 @contextmanager
 def _refusing() -> Generator[None]:
-    """Tell the model why changes cannot be kept; the system's own words would tell it nothing."""
+    """Turn errors in words for models into `CallRefused`."""
     try:
         yield
     except OSError as error:
@@ -471,7 +471,3 @@ def _refusing() -> Generator[None]:
 def _commit(branch: WorkspaceBranch) -> None:
     branch.prepare_waiting()
     branch.commit()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -23,8 +23,8 @@ from toolstile_plugins.vfs.nodes import (
     Attachments,
     Kind,
     Node,
+    at_hand,
     directory_node,
-    kept,
     version_of,
 )
 
@@ -32,24 +32,24 @@ _ROOT: Final = directory_node()
 
 
 class Layer(Base):
-    """A write set and a read set over a base; itself a base for the layers of nested calls.
+    """The writes and reads of a call over a base. Nested calls stack their layers on it.
 
-    A layer costs what is put into it, whatever the size of the tree. A path is pinned
-    at the first look: if the base shows it otherwise later on, that is a conflict. Names and
-    nodes of directories are not pinned.
+    A layer costs as much as its changes, whatever the size of the tree. The first look at a path
+    pins the path: if the base shows another state later, that is a conflict. Names and nodes of
+    directories are not pinned.
 
     Attributes:
         conflicted: Whether the base was found to have changed.
-        changed_late: Whether something was put or removed since this was set to False.
-        watches: The watches over what is read unseen; they are closed with the branch.
+        changed_late: Whether something was put or removed since it was set to False.
+        watches: The watches over files that programs read; they are closed with the branch.
     """
 
     def __init__(self, base: Base) -> None:
         self._base = base
         self._seen: dict[str, Node | None] = {}
-        # None stands for what is removed. A directory in here is a new one, with nothing of
-        # the base in it: so whatever lies beneath a path in here is in here too, or nowhere.
-        # Only one that keeps what it holds is the base's, with another mode.
+        # None stands for a removed path. A directory in here is new and has nothing of the base in
+        # it, so each path beneath is in here, too, or does not exist. The exception is a directory
+        # that keeps its entries: it is the base's, with another mode.
         self._made: dict[str, Node | None] = {}
         self._made_in: dict[str, dict[str, None]] = {}
         self._closed: str | None = None
@@ -60,7 +60,6 @@ class Layer(Base):
 
     @cached_property
     def attached(self) -> Attachments:
-        """The contents beside the tree."""
         return self._base.attached
 
     @property
@@ -71,12 +70,6 @@ class Layer(Base):
     # --- as a base ---
 
     def look(self, path: str) -> Node | None:
-        """Return what is at a path, and pin it.
-
-        Raises:
-            ConflictError: When it was something else before.
-            CallClosed: When the call is over.
-        """
         with self._lock:
             self._check_open()
             if not path:
@@ -96,13 +89,12 @@ class Layer(Base):
             return node
 
     def first(self, path: str) -> Node | None:
-        """Return what was at a path before this layer changed it, and pin nothing."""
+        """Return the node at a path before this layer changed it, without pinning the path."""
         with self._lock:
             self._check_open()
             return self._seen[path] if path in self._seen else self._base.look(path)
 
     def names(self, path: str) -> Mapping[str, Kind]:
-        """Return what a directory holds."""
         with self._lock:
             self._check_open()
             if not self._made:
@@ -119,19 +111,16 @@ class Layer(Base):
             return names
 
     def hidden(self, path: str) -> Mapping[str, str]:
-        """Return the names in a directory that no path here can hold, each with the reason."""
         with self._lock:
             self._check_open()
             return {} if self._shows_nothing_below(path) else self._base.hidden(path)
 
     def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
-        """Return both, `names` and `hidden`."""
         with self._lock:
             self._check_open()
             return super().contents(path) if self._made else self._base.contents(path)
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
-        """Yield what is at names of a directory."""
         with self._lock:
             self._check_open()
             made = self._made_in.get(path, {})
@@ -147,27 +136,21 @@ class Layer(Base):
             yield from self._base.nodes(path, others)
 
     def readonly(self, path: str) -> str | None:
-        """Return why a path cannot be changed here, or None when it can."""
         with self._lock:
             self._check_open()
             return self.attached.refusal(path) or self._base.readonly(path)
 
     def check_changeable(self, directory: str) -> None:
-        """Check that what a directory holds can be changed; of one not there, what is above it."""
         node = self._made.get(directory)
-        # One that this call has given such a mode; whether it can is found out by the commit.
+        # A directory that this call opens is checked by the commit.
         if node is None or not node.keeps or not node.is_open:
             self._base.check_changeable(directory)
 
     def notice(self) -> str | None:
-        """Return a notice for users of this tree, such as a commit that is stuck."""
         return self._base.notice()
 
     def unchanged(self, path: str, version: object | None) -> bool:
-        """Tell whether a path is still, in this layer, in the state of a version.
-
-        Whether the base is still what this layer has seen is found out when it is committed.
-        """
+        # Compares with this layer only; its own commit compares with the base.
         with self._lock:
             self._check_open()
             if path in self._made:
@@ -179,23 +162,23 @@ class Layer(Base):
     # --- changes ---
 
     def put(self, path: str, node: Node) -> None:
-        """Put something at a path, whatever was there."""
+        """Put a node at a path, replacing any other."""
         with self._lock:
             self._check_open()
             self._set(path, node)
 
     def remove(self, path: str) -> None:
-        """Remove what is at a path, a directory after what it holds."""
+        """Remove the node at a path, a directory after its entries."""
         with self._lock:
             self._check_open()
             self._set(path, None)
 
     def changes(self, key: str | None = None) -> Changes:
-        """Return what was seen and what is to be made of it, sorted by path."""
+        """Return the reads and the changes, sorted by path."""
         with self._lock:
             self._check_open()
             made: list[Change] = []
-            # A directory before what it holds.
+            # Sorted, so that a directory comes before its entries.
             for path in sorted(self._made):
                 before = self._seen.get(path)
                 kind = before.kind if before is not None else None
@@ -204,12 +187,12 @@ class Layer(Base):
             return Changes(seen, made, key, self.watches)
 
     def before(self, path: str) -> Node | None:
-        """Return what was at a path before this layer changed it."""
+        """Return the pinned node of a path, the one before this layer changed it."""
         with self._lock:
             return self._seen.get(path)
 
     def absorb(self, changes: Changes) -> None:
-        """Take over what a layer on this one has made."""
+        """Take over the changes of a layer on this one."""
         with self._lock:
             self._check_open()
             self.watches += tuple(changes.watches)
@@ -217,7 +200,6 @@ class Layer(Base):
                 self._set(change.path, change.after)
 
     def watch(self, mark: WatchMark) -> None:
-        """Have a watch decide, too, whether what was read is as it was."""
         with self._lock:
             if self._closed is not None:
                 mark.close()
@@ -225,12 +207,12 @@ class Layer(Base):
             self.watches += (mark,)
 
     def made(self) -> Mapping[str, Node | None]:
-        """Return what is made so far, by path; None for what is removed."""
+        """Return the changed nodes so far, by path; None for a removed path."""
         with self._lock:
             return dict(self._made)
 
     def make_only(self, made: Mapping[str, Node | None]) -> None:
-        """Take earlier changes in place of the present ones; what was seen since stays so."""
+        """Replace the changes by earlier ones; reads since then stay."""
         with self._lock:
             self._check_open()
             self._made.clear()
@@ -239,15 +221,15 @@ class Layer(Base):
                 self._set(path, node)
 
     def forget_seen(self) -> None:
-        """Let go of every pin that nothing is written over."""
+        """Drop the pin of every path that is not changed."""
         with self._lock:
             self._seen = {path: node for path, node in self._seen.items() if path in self._made}
 
     def close(self, reason: str) -> None:
-        """Let nobody use it any more: every access raises `CallClosed`."""
+        """Close it: every later access raises `CallClosed`."""
         with self._lock:
             self._closed = self._closed or reason
-            # What a program has left elsewhere goes as soon as nobody needs it.
+            # Because contents may keep files of programs alive.
             self._made, self._made_in = {}, {}
 
     def _check_open(self) -> None:
@@ -258,7 +240,7 @@ class Layer(Base):
         self.changed_late = True
         directory, name = paths.split(path)
         if node is None and self._seen.get(path) is None:
-            # Made here and gone again: the base never had it.
+            # Made and removed by this call, and never in the base.
             self._made.pop(path, None)
             self._made_in.get(directory, {}).pop(name, None)
             return
@@ -268,7 +250,6 @@ class Layer(Base):
         self._made_in.setdefault(directory, {})[name] = None
 
     def _covers(self, path: str) -> bool:
-        """Tell whether a path is changed here, and nothing of the base shows beneath it."""
         if path not in self._made:
             return False
         node = self._made[path]
@@ -285,7 +266,7 @@ class Layer(Base):
 
 
 class Checkpoint:
-    """A moment of a workspace; it holds the nodes that commits replace, None for absence."""
+    """A moment of a workspace: the nodes that commits have replaced since, None for absence."""
 
     __slots__ = ("__weakref__", "before")
 
@@ -294,7 +275,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints that are held; commits note in them what they replace."""
+    """The live checkpoints. Commits note the nodes that they replace in them."""
 
     def __init__(self) -> None:
         self._held: weakref.WeakSet[Checkpoint] = weakref.WeakSet()
@@ -308,17 +289,17 @@ class Checkpoints:
         return checkpoint
 
     def kept(self, layer: Layer, changes: Changes) -> Mapping[str, Node | None]:
-        """Return the nodes that a layer replaces, by path, where a checkpoint is held."""
+        """Return the nodes that a layer replaces, by path; nothing without a live checkpoint."""
         if not self._held:
             return {}
-        return {change.path: _at_hand(layer.before(change.path)) for change in changes.made}
+        return {change.path: at_hand(layer.before(change.path)) for change in changes.made}
 
     def commit(self, transaction: Transaction, replaced: Mapping[str, Node | None]) -> None:
-        """Commit, and note in the held checkpoints what that has replaced."""
+        """Commit, and note the replaced nodes in the live checkpoints."""
         if not replaced:
             transaction.commit()
             return
-        # As one step: the next commit's note must not come before this one's.
+        # Under a lock, because the notes must have the order of the commits.
         with self._lock:
             transaction.commit()
             for checkpoint in self._held:
@@ -329,9 +310,3 @@ class Checkpoints:
         """Return the replaced nodes that a checkpoint has noted so far."""
         with self._lock:
             return dict(checkpoint.before)
-
-
-def _at_hand(node: Node | None) -> Node | None:
-    if node is None or node.content is None:
-        return node
-    return replace(node, content=kept(node.content))

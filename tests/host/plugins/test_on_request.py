@@ -166,7 +166,7 @@ def test_a_rule_of_file_tools_without_a_workspace_says_how_to_get_one():
     rule = {"kind": "read_before_write", "write_tools": ["write_file"]}
     with pytest.raises(ConfigurationError) as refused:
         Host(settings=Settings(policies=(rule,))).open()
-    told = "on request: there is no workspace; add --workspace DIR, or [plugins.vfs]"
+    told = "on request: the host has no workspace; add --workspace DIR, or [plugins.vfs]"
     assert told in str(refused.value)
 
 

@@ -62,5 +62,5 @@ def test_one_that_has_gone_is_told_from_a_missing_file_of_a_directory_of_that_na
         )
     assert missing(files, ".outputs/ran.log") == (
         "There is no .outputs/ran.log. Did you mean .outputs/run.log? Use list_directory on "
-        ".outputs to see what there is, then retry."
+        ".outputs to see all entries, then retry."
     )

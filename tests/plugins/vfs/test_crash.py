@@ -382,7 +382,7 @@ class TestDecidedElsewhere:
         files.recover(lambda _: None)
         branch = branch_of(files)
         branch.resource.write("new.txt", branch.resource.read("a.txt"))
-        with pytest.raises(StateError, match="nobody can say yet whether it was decided"):
+        with pytest.raises(StateError, match="whether it was decided is unknown"):
             commit(branch)
         branch.rollback()
         assert not (undecided / "new.txt").exists()

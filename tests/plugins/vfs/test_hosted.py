@@ -277,7 +277,7 @@ class TestEditedFromOutside:
 def test_a_host_does_not_open_on_a_directory_that_is_not_there(tmp_path: Path, name: str) -> None:
     nowhere = tmp_path / name
     settings = Settings(plugins={"vfs": {"root": str(nowhere)}})
-    told = f"plugins.vfs.root: there is no directory {nowhere}; make it, or name another."
+    told = f"plugins.vfs.root: {nowhere} is not a directory; make it, or name another."
     with pytest.raises(ConfigurationError, match=f"^{re.escape(told)}$"), Host(settings=settings):
         pass
 

@@ -77,7 +77,7 @@ def ask(tree: Path) -> Ask:
 
 REMEDY = "Choose another path, or let a person change the mode."
 UNREADABLE = f"secret.txt cannot be read: its mode forbids it. {REMEDY}"
-FROZEN = f"frozen is a directory whose mode forbids to change what it holds. {REMEDY}"
+FROZEN = f"frozen is a directory whose mode forbids to change its entries. {REMEDY}"
 
 
 def unreachable(path: str) -> str:

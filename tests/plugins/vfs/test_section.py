@@ -598,7 +598,7 @@ def test_without_workspace_a_call_says_how_to_get_one(
     assert (status, out) == (1, "")
     advice, told = err.splitlines()
     assert advice.endswith(
-        "there is no workspace; add --workspace DIR, or [plugins.vfs] to the configuration"
+        "the host has no workspace; add --workspace DIR, or [plugins.vfs] to the configuration"
     )
     assert told == "toolstile: unknown tool: read_file is not offered here. Use another tool."
 
@@ -631,4 +631,4 @@ def test_a_workspace_that_is_no_directory_is_a_usage_error(
     status, _, err = toolstile("call", "list_directory", "--workspace", "nope")
 
     assert status == 2
-    assert "there is no directory 'nope'; make it first" in err
+    assert "'nope' is not a directory; make it first" in err

@@ -105,7 +105,7 @@ def test_what_is_very_large_is_not_read_to_be_told(
         stream.truncate(1 << 40)
     branch = branch_of(disk)
     branch.resource.take("taken", source, mode=0o644, modified=OLD)
-    with pytest.raises(SnapshotError, match="too many to be told"):
+    with pytest.raises(SnapshotError, match="too many to record"):
         branch.told()
 
 

@@ -551,7 +551,7 @@ def test_of_a_file_with_both_newlines_it_is_said_why_nothing_fits(desk: Desk) ->
     assert r"The file has lines that end with \n and lines that end with \r\n" in text
 
     text = desk.text("edit_file", path="a.txt", old_text="two\nthree", new_text="2\n3\r\n4")
-    assert r"has lines with \n and with \r\n; those of new_text are as given." in text
+    assert r"has lines with \n and with \r\n; new_text keeps its own." in text
     assert desk.files.read("a.txt") == "one\r\n2\n3\r\n4\n"
 
 
@@ -575,7 +575,7 @@ def test_a_search_that_finds_nothing_tells_what_looks_the_same(desk: Desk) -> No
     desk.open({f"{DECOMPOSED}.txt": f"the {DECOMPOSED}"})
 
     text = desk.text("grep_files", pattern="caf\xe9")
-    assert f"There is what looks the same in another Unicode form: use {DECOMPOSED!a}." in text
+    assert f"Something looks the same in another Unicode form: use {DECOMPOSED!a}." in text
     text = desk.text("glob_files", pattern="caf\xe9*")
     assert f"another Unicode form: use {DECOMPOSED + '*'!a}." in text
     assert "Unicode" not in desk.text("grep_files", pattern="caf\xe8")
@@ -847,7 +847,7 @@ def test_what_is_no_file_is_called_what_it_is(
 
         assert desk.refusal(tool, path="link", **more).endswith(
             "link is a symbolic link to an absolute path, which is not followed, and leads to "
-            "nothing that can be used here."
+            "no path that can be used here."
         )
         assert desk.refusal(tool, path="pipe", **more).endswith(
             "pipe is a FIFO, and cannot be opened here."
@@ -895,7 +895,7 @@ def test_what_lies_beneath_no_directory_is_told_with_what_is_there(tmp_path: Pat
 
         assert desk.refusal("read_file", path="link/passwd").endswith(
             ": link is a symbolic link to an absolute path, which is not followed, and leads to "
-            "nothing that can be used here."
+            "no path that can be used here."
         )
         assert desk.refusal("read_file", path="file/passwd").endswith(
             ": file is a file, not a directory, so nothing can lie beneath it."

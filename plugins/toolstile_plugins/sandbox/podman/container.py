@@ -262,7 +262,6 @@ class Podman:
         self._has_looked = False
 
     def findings(self) -> Iterator[Diagnostic]:
-        """Yield whether a container can be started here, and what hosts have left."""
         yield from self._program.findings(self._limits(self._settings.memory))
         if names := ", ".join(self._strays()):
             yield Diagnostic.warning(
@@ -278,7 +277,6 @@ class Podman:
             self._program.remove(*names).wait()
 
     def start(self, command: Command, layout: Layout, stdin: BinaryIO) -> Running:
-        """Start a command."""
         if not self._has_looked:
             self.remove_strays()
         scratch = layout.scratch
@@ -350,12 +348,10 @@ class _Container(Running):
         self._removal: subprocess.Popen[bytes] | None = None
 
     def kill(self) -> None:
-        """Remove the container with all in it: killing the program that waits would not."""
         if self._removal is None and not self.ended():
             self._removal = self._program.remove(self._name)
 
     def join(self) -> None:
-        """Wait until nothing of it runs, nor is about to be started."""
         if self._removal is not None:
             self._removal.wait()
             for _ in range(_TRIES):
@@ -370,7 +366,6 @@ class _Container(Running):
             self._program.remove(self._name).wait()
 
     def exit_code(self, stderr: bytes) -> int:
-        """Return the exit code; that of a program which failed is none."""
         code = super().exit_code(stderr)
         # Docker adds a paragraph on its help.
         told = stderr.decode(errors="replace").strip().partition("\n\n")[0]
@@ -381,7 +376,6 @@ class _Container(Running):
         raise SandboxUnavailable(f"The container was not started: {self._program.remedy(told)}")
 
     def notes(self) -> tuple[str, ...]:
-        """Return the limits that were reached."""
         if self._removal is None and self.process.returncode == _KILLED:
             # Not each engine says for what a process was killed.
             return ("It was killed, most likely as it had used all of the memory that it may use.",)

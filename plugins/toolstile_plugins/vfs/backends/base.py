@@ -1,6 +1,6 @@
-"""Stores: trees that are read, changed in one commit, waited for and held; the one in memory."""
+"""Stores: trees that are read and changed in one commit. One of them lies in memory."""
 
-# ruff: noqa: ARG002 - what answers by default takes what others need
+# ruff: noqa: ARG002 - default methods take the arguments of other stores
 
 from __future__ import annotations
 
@@ -30,19 +30,16 @@ from toolstile_plugins.vfs.nodes import (
     Kind,
     Node,
     TakenFile,
+    at_hand,
     directory_node,
     file_node,
-    kept,
     version_of,
 )
 from toolstile_plugins.vfs.paths import join
 
 
 class Base(Protocol):
-    """A tree underneath others, with what holds for one that can be changed everywhere.
-
-    Paths are canonical.
-    """
+    """A tree that others lie on. Paths are canonical; by default every path can be changed."""
 
     @cached_property
     def attached(self) -> Attachments:
@@ -50,11 +47,11 @@ class Base(Protocol):
         return Attachments()
 
     def look(self, path: str) -> Node | None:
-        """Return what is at a path; None when nothing is, or what is above is not a directory."""
+        """Return the node at a path; None if there is none, or a part above is not a directory."""
         ...
 
     def names(self, path: str) -> Mapping[str, Kind]:
-        """Return what a directory holds; empty when there is none."""
+        """Return the entries of a directory; empty if it does not exist."""
         ...
 
     def hidden(self, path: str) -> Mapping[str, str]:
@@ -66,7 +63,7 @@ class Base(Protocol):
         return self.names(path), self.hidden(path)
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
-        """Yield what is at names of a directory, without those that have gone."""
+        """Yield the nodes at names of a directory, without the names that have gone."""
         for name in names:
             node = self.look(join(path, name))
             if node is not None:
@@ -85,7 +82,7 @@ class Base(Protocol):
         return None
 
     def unchanged(self, path: str, version: object | None) -> bool:
-        """Tell whether a path is still in the state of a version, None for absence."""
+        """Return whether a path is still in the state of a version, None for absence."""
         return version_of(self.look(path)) == version
 
 
@@ -108,22 +105,22 @@ class Change:
 
     @property
     def changes_kind(self) -> bool:
-        """True when something else than a file or directory of the same kind takes its place."""
+        """True if a node of another kind takes its place."""
         return self.kind is not None and self.after is not None and self.after.kind != self.kind
 
     @property
     def only_empties(self) -> bool:
-        """True when a directory stays, and only what it held goes."""
+        """True if a directory stays and loses its entries."""
         return self._stays and not self.keeps
 
     @property
     def keeps(self) -> bool:
-        """True when a directory stays with what it holds, and only its mode changes."""
+        """True if a directory stays with its entries and only its mode changes."""
         return self.after is not None and self.after.keeps and self._stays
 
     @property
     def opens(self) -> bool:
-        """True when the mode of a directory that stays lets its owner change what it holds."""
+        """True if the new mode of a directory that stays lets its owner change entries."""
         return self.keeps and self.after is not None and self.after.is_open
 
     @property
@@ -136,10 +133,10 @@ class Changes:
     """The reads and writes of a call.
 
     Args:
-        seen: The version of every path that was looked at, None for absence.
+        seen: The version of every path that the call read, None for absence.
         made: The changes to be made.
         key: The call's top-level key, where a record elsewhere decides on the commit.
-        watches: The watches over what it has read unseen.
+        watches: The watches over files that a program of the call read.
     """
 
     seen: Mapping[str, object | None]
@@ -153,27 +150,27 @@ class Changes:
 
 
 class Lock(Protocol):
-    """The lock of a store, held; nobody else commits."""
+    """The lock of a store. While a call has it, no other call commits."""
 
     def release(self) -> None:
-        """Give it back; a second time does nothing."""
+        """Release the lock; a second time does nothing."""
 
 
 class WatchMark(Watch, Protocol):
     """A watch of a store."""
 
     def close(self) -> None:
-        """End the watch, which then stays as it is; a second time does nothing."""
+        """End the watch: `marked` no longer changes. A second time does nothing."""
 
 
 class Transaction(Protocol):
-    """Prepared changes, which keep every other commit waiting."""
+    """Prepared changes. Every other commit waits for their end."""
 
     def commit(self) -> None:
-        """Make them; only interference from outside can fail here."""
+        """Make the changes; only interference from outside can fail here."""
 
     def rollback(self) -> None:
-        """Drop them."""
+        """Drop the changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,49 +193,49 @@ class Store(Base, Protocol):
     directories: Sequence[str] = ()
 
     def try_hold(self) -> Lock | None:
-        """Keep all others from committing; None while another one does."""
+        """Take the lock without waiting; None while another commit has it."""
         ...
 
     def watch(self, hold: Lock | None = None) -> WatchMark | None:
-        """Set a watch, with the lock where the call holds it; None while another commit does."""
+        """Set a watch, under the lock if the call has it; None while another commit has it."""
         ...
 
     def begin(self, changes: Changes, hold: Lock | None = None) -> Transaction | None:
-        """Check what was seen and prepare what was made, without waiting.
+        """Check the reads of a call and prepare its changes, without waiting.
 
         Args:
-            changes: What was seen and made.
-            hold: The lock where the call holds it; given back on every end.
+            changes: The reads and changes.
+            hold: The lock if the call has it; released at every end.
 
         Returns:
-            The transaction, or None when another one is under way.
+            The transaction, or None while another transaction runs.
 
         Raises:
-            ConflictError: When something seen has changed; nothing is prepared.
-            OSError: When the changes cannot be kept; nothing is prepared.
+            ConflictError: A path that was read has changed; nothing is prepared.
+            OSError: The changes cannot be kept; nothing is prepared.
         """
         ...
 
     def layers(self) -> WorkspaceLayers:
-        """Return its parts, for what lays it out elsewhere; raises `OSError` where it has gone."""
+        """Return its parts, for a sandbox that lays them out; raises `OSError` if it has gone."""
         return WorkspaceLayers()
 
     def exclusive_path(
         self, hold: Lock | None = None, deadline: Deadline | None = None
     ) -> AbstractContextManager[str]:
-        """Give the real directory, alone, until left; raises `OSError` where there is none."""
+        """Give the real directory, alone, until left; raises `OSError` if there is none."""
         ...
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
-        """Finish after a crash what was decided, drop what was not."""
+        """After a crash, finish decided commits and drop all others."""
         return
 
     def leave(self, transaction: Transaction) -> None:
-        """Leave a transaction to recovery; where there is none, drop it."""
+        """Leave a transaction to recovery; a store without recovery drops it."""
         transaction.rollback()
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release all resources."""
         return
 
 
@@ -249,9 +246,9 @@ _SHOWN: Final = 5
 
 
 def check_seen(base: Base, changes: Changes) -> None:
-    """Raise `ConflictError` unless everything that a call has looked at is as it was.
+    """Raise `ConflictError` if any path that a call read has changed.
 
-    What a watched one has read is not known, so any commit may have changed it.
+    The paths that a watched program read are unknown, so any commit counts as a change.
     """
     if changes.watches and any(watch.marked for watch in changes.watches):
         raise ConflictError(
@@ -264,7 +261,7 @@ def check_seen(base: Base, changes: Changes) -> None:
 
 
 def check_emptied(base: Base, changes: Changes) -> None:
-    """Raise `ConflictError` when a directory to be removed holds something new."""
+    """Raise `ConflictError` if a directory to be removed has new entries."""
     changed = {change.path for change in changes.made}
     for change in changes.made:
         if change.kind == "directory" and not change.keeps:
@@ -276,21 +273,21 @@ def check_emptied(base: Base, changes: Changes) -> None:
 
 
 def shown(paths: Iterable[str]) -> str:
-    """Return the names of paths, of many the first."""
+    """Return the names of paths; of many, the first ones."""
     names = sorted(path or "the root" for path in paths)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
 
 def conflict(paths: Iterable[str]) -> ConflictError:
-    """Return the error that names what has changed."""
+    """Return the error that names the changed paths."""
     return ConflictError(
         f"{shown(paths)} changed in the workspace after this call read it, so nothing was "
         "overwritten. Read again, then retry."
     )
 
 
-# --- Waiting for a store that another commit holds
+# --- Waiting for the lock of a store
 
 
 T = TypeVar("T")
@@ -304,12 +301,12 @@ def wait(attempt: Callable[[], T | None], deadline: Deadline | None = None) -> T
     """Try until it succeeds, blocking the thread between.
 
     Args:
-        attempt: Returns None as long as it has to be made again.
-        deadline: The bound of the wait; without one that is `PATIENCE_SECONDS`.
+        attempt: Returns None if it needs a retry.
+        deadline: The bound of the wait; by default `PATIENCE_SECONDS` from now.
 
     Raises:
-        ResourceBusyError: When the other one does not end.
-        DeadlineExceededError: When the deadline passes first.
+        ResourceBusyError: The other commit does not end.
+        DeadlineExceededError: The deadline passes first.
     """
     pauses = _pauses(deadline)
     while (done := attempt()) is None:
@@ -320,8 +317,8 @@ def wait(attempt: Callable[[], T | None], deadline: Deadline | None = None) -> T
 async def wait_async(
     attempt: Callable[[], T | None], deadline: Deadline | None, *, in_threads: bool
 ) -> T:
-    """Try until it succeeds, leaving the loop to others between; raises as `wait` does."""
-    # Late, as it is slow to import, and commands that dispatch nothing do without it.
+    """Try until it succeeds, without blocking the event loop; raises as `wait` does."""
+    # Late, because asyncio is slow to import and commands that make no calls do not need it.
     import asyncio
 
     pauses = _pauses(deadline)
@@ -347,11 +344,11 @@ def _pauses(deadline: Deadline | None) -> Iterator[float]:
     )
 
 
-# --- Holding a store while a call runs once more
+# --- Locking a store for the retry of a call
 
 
 class HeldWorkspace:
-    """A workspace to which nobody else commits while a call runs once more; a `HeldResource`.
+    """A workspace locked for the retry of one call; a `HeldResource`.
 
     Args:
         store: Its files.
@@ -359,7 +356,7 @@ class HeldWorkspace:
         deadline: The bound of the wait for the lock.
 
     Attributes:
-        lock: The lock; None before it is there, and once it was given back.
+        lock: The lock; None before `acquire` and after `release`.
     """
 
     def __init__(
@@ -377,15 +374,15 @@ class HeldWorkspace:
         self._is_over = False
 
     def acquire(self) -> Awaitable[None] | None:
-        """Take the lock; returns what to await while another commit holds the workspace."""
+        """Take the lock; returns an awaitable while another commit has it."""
         return None if self._attempt() else self._acquire_async()
 
     def branch(self, context: ToolContext, parent: Any | None) -> ResourceBranch:
-        """Return the branch of the call that runs once more."""
+        """Return the branch for the retry."""
         return self._branch(context, parent, self)
 
     def release(self) -> None:
-        """Give the lock back, also where it comes only now."""
+        """Release the lock, even if it is acquired only now."""
         with self._acquiring:
             self._is_over = True
             lock, self.lock = self.lock, None
@@ -396,11 +393,11 @@ class HeldWorkspace:
         await wait_async(self._attempt, self._deadline, in_threads=self.waits)
 
     def _attempt(self) -> Literal[True] | None:
-        # The last attempt may be on its way in a thread when the call is given up.
+        # Because the last attempt may still run in a thread when the call is cancelled.
         with self._acquiring:
             if self._is_over:
                 return True
-            # Where it cannot be locked, nothing can be kept either.
+            # No error here, because the commit of the retry fails with the same one.
             with suppress(OSError):
                 self.lock = self._store.try_hold()
                 return None if self.lock is None else True
@@ -411,7 +408,7 @@ class HeldWorkspace:
 
 
 class Turn:
-    """The lock of a workspace in memory, held."""
+    """The lock of a workspace in memory."""
 
     __slots__ = ("_lock",)
 
@@ -419,7 +416,6 @@ class Turn:
         self._lock: threading.Lock | None = lock
 
     def release(self) -> None:
-        """Give it back; a second time does nothing."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
@@ -435,22 +431,20 @@ class Numbered:
 
     @property
     def marked(self) -> bool:
-        """True once another call has committed."""
         return self._store.commits != self._number if self._marked is None else self._marked
 
     def close(self) -> None:
-        """End the watch."""
         self._marked = self.marked
 
 
 class MemoryStore(Store):
-    """A tree of dicts that only commits change, each in place: O(what changed).
+    """A tree of dicts. A commit changes the dicts in place and costs as much as it changes.
 
     Args:
-        files: What it holds at first, by path.
+        files: Its first files, by path.
 
     Raises:
-        ValueError: When a path is to be a file and a directory.
+        ValueError: A path is both a file and a directory.
 
     Example:
         >>> store = MemoryStore({"docs/a.txt": b"one"})
@@ -466,7 +460,7 @@ class MemoryStore(Store):
         self._nodes: dict[str, Node] = {"": directory_node()}
         self._held: dict[str, dict[str, Kind]] = {"": {}}
         self._turn = threading.Lock()
-        # Shorter than a turn: keeps a directory still while it is copied.
+        # Held for moments only, so that no commit changes a directory while it is copied.
         self._still = threading.Lock()
         now = datetime.now(UTC)
         for path, data in (files or {}).items():
@@ -476,33 +470,31 @@ class MemoryStore(Store):
             self._put_first(name, file_node(InMemory(data), now))
 
     def look(self, path: str) -> Node | None:
-        """Return what is at a path."""
         return self._nodes.get(path)
 
     def names(self, path: str) -> Mapping[str, Kind]:
-        """Return what a directory holds."""
         with self._still:
             return dict(self._held.get(path, {}))
 
     def try_hold(self) -> Turn | None:
-        """Keep all others from committing; None while another one does."""
         return Turn(self._turn) if self._turn.acquire(blocking=False) else None
 
     def watch(self, hold: Lock | None = None) -> Numbered:
-        """Set a watch; no half of a commit is ever seen here."""
         with self._still:
             return Numbered(self)
 
     def begin(self, changes: Changes, hold: Lock | None = None) -> Transaction | None:
-        """Check what was seen and prepare what was made, without waiting."""
         held = hold or self.try_hold()
         if held is None:
             return None
         try:
             check_seen(self, changes)
             check_emptied(self, changes)
-            if any(_is_taken(change) for change in changes.made):
-                changes = replace(changes, made=[_at_hand(change) for change in changes.made])
+            made = changes.made
+            # Because the sandbox removes the files of programs after the call.
+            if any(each.after and isinstance(each.after.content, TakenFile) for each in made):
+                made = [replace(each, after=at_hand(each.after)) for each in made]
+                changes = replace(changes, made=made)
             return Prepared(partial(self._commit, changes, held), held.release)
         except BaseException:
             held.release()
@@ -513,13 +505,8 @@ class MemoryStore(Store):
         hold: Lock | None = None,
         deadline: Deadline | None = None,
     ) -> AbstractContextManager[str]:
-        """Refuse: there is no directory.
-
-        Raises:
-            io.UnsupportedOperation: Always.
-        """
         raise io.UnsupportedOperation(
-            "This workspace lies in memory, so there is no directory to start a program in. "
+            "This workspace lies in memory and has no directory to start a program in. "
             "Use a workspace on disk (toolstile run --workspace DIR)."
         )
 
@@ -563,15 +550,3 @@ class MemoryStore(Store):
         self._nodes.pop(path, None)
         self._held.pop(path, None)
         self._held.get(directory, {}).pop(name, None)
-
-
-def _is_taken(change: Change) -> bool:
-    return change.after is not None and isinstance(change.after.content, TakenFile)
-
-
-def _at_hand(change: Change) -> Change:
-    """Return a change whose content stays when what it was taken from has gone."""
-    after = change.after
-    if after is None or after.content is None:
-        return change
-    return replace(change, after=replace(after, content=kept(after.content)))

@@ -48,10 +48,10 @@ _QUERY: Final = re.compile(r"\?\S*")
 
 
 class Source(Base):
-    """The files of one mount. A directory is listed once and then stays as it was.
+    """The files of one mount. A directory is listed once and keeps that listing.
 
     Raises:
-        ResourceError: When it cannot be opened; names the mount, the cause and the remedy.
+        ResourceError: It cannot be opened; names the mount, the cause and the remedy.
     """
 
     def __init__(self, mount: Mount) -> None:
@@ -72,24 +72,21 @@ class Source(Base):
 
     @property
     def directory(self) -> str | None:
-        """The directory of this machine that it shows as it is; None for anything else."""
+        """The directory of this machine that it shows unfiltered; None for other sources."""
         source = self.mount.source.removeprefix("file://")
         filtered = self.mount.include != ("**",) or self.mount.exclude
         return None if filtered or not os.path.isdir(source) else os.path.realpath(source)  # noqa: PTH112 - may be a URL
 
     def look(self, path: str) -> Node | None:
-        """Return what is at a path within the source."""
         if not path:
             return self._node
         directory, name = paths.split(path)
         return self._entries(directory).get(name)
 
     def names(self, path: str) -> Mapping[str, Kind]:
-        """Return what a directory holds."""
         return {name: node.kind for name, node in self._entries(path).items()}
 
     def hidden(self, path: str) -> Mapping[str, str]:
-        """Return the names in a directory that no path here can hold, each with the reason."""
         self._entries(path)
         return self._hidden.get(path, {})
 
@@ -97,7 +94,7 @@ class Source(Base):
         """Return a file's content.
 
         Raises:
-            OSError: When it cannot be read; names the mount.
+            OSError: It cannot be read; names the mount.
         """
         most = self.mount.max_file_size
         with self._explained(path):
@@ -110,12 +107,11 @@ class Source(Base):
         return data
 
     def close(self) -> None:
-        """Give back what the source holds."""
         _close(self._files)
 
     def _open(self) -> tuple[Any, str, Node]:
         try:
-            # Late, as it is an extra, and only mounts need it.
+            # Late, because fsspec is an extra that only mounts need.
             fsspec: Any = importlib.import_module("fsspec.core")
         except ImportError:
             raise ResourceError(
@@ -124,8 +120,8 @@ class Source(Base):
         url = _url(self.mount.source)
         files: Any = None
         try:
-            # fsspec would share one object among all who open the same source, and the first to
-            # close it would close it for all.
+            # Because fsspec shares one object among all openers of a source, and the first of them
+            # to close it would close it for all.
             options = {**self.mount.storage_options, "skip_instance_cache": True}
             files, root = fsspec.url_to_fs(url, **options)
             info: dict[str, Any] = files.info(root)
@@ -198,7 +194,7 @@ class Source(Base):
         return both if path and self._root else path or self._root
 
     def _refuse_links(self, where: str) -> None:
-        """Refuse a place that became a link since its directory was listed."""
+        # Because a file may become a link after its directory was listed.
         if "file" not in protocols(self._files):
             return
         root = os.path.realpath(self._root)
@@ -206,7 +202,7 @@ class Source(Base):
             raise PermissionError("a link is on the way, and mounts do not follow links")
 
     def _shown(self, text: str) -> str:
-        """Return a text without what the mount's options say, such as credentials."""
+        # The options may hold credentials.
         return hide(_masked(text), secrets_in(Secret(self.mount.storage_options)))
 
     @contextlib.contextmanager
@@ -235,12 +231,11 @@ class _Remote(Content):
         self.size = size
 
     def read(self) -> bytes:
-        """Return all of it."""
         return self._source.read(self._path)
 
 
 def _close(files: Any) -> None:
-    # An archive, and the file that it is in, which it would keep until it is collected.
+    # An archive leaves its own file (`of`) open until the garbage collector closes it.
     for opened in (files, getattr(files, "of", None)):
         close = getattr(opened, "close", None)
         if close is not None:
@@ -248,7 +243,7 @@ def _close(files: Any) -> None:
 
 
 def _url(source: str) -> str:
-    """Return a source as fsspec wants it: archives are opened, not shown as files."""
+    # By a chained URL, because fsspec would show an archive as one file.
     if "::" in source:
         return source
     name = source.lower()
@@ -276,7 +271,7 @@ def _cause(error: Exception) -> str:
 
 
 def _masked(text: str) -> str:
-    """Return a text without the logins and signatures that URLs may hold."""
+    # URLs may hold logins and signatures.
     return _QUERY.sub("?***", _LOGIN.sub("//***@", text))
 
 
@@ -302,16 +297,16 @@ def protocols(files: Any) -> tuple[str, ...]:
 
 
 def special(files: Any) -> dict[str, str]:
-    """Return by name what in an archive is neither file nor directory, which fsspec does not tell.
+    """Return the special entries of an archive by name, because fsspec calls all of them files.
 
-    A tar archive's hard link is another name of a file.
+    A hard link in a tar archive is a file.
     """
     if "zip" in protocols(files):
         entries = files.zip.infolist()
         return {
             entry.filename: LINK for entry in entries if stat.S_ISLNK(entry.external_attr >> 16)
         }
-    # The last one of a name is the one that is read.
+    # Of several members of one name, fsspec reads the last.
     members = {re.sub("/+", "/", member.name): member for member in files.tar}
     return {
         name: LINK if member.issym() else OTHER
@@ -321,7 +316,7 @@ def special(files: Any) -> dict[str, str]:
 
 
 def unreachable(files: Any, root: str) -> dict[str, dict[str, str]]:
-    """Return, by directory, the names in an archive that no path leads to, with the reasons."""
+    """Return, by directory, the names in an archive that no path can name, with the reasons."""
     files.ls("", detail=False)
     kinds = {str(name): str(info.get("type")) for name, info in files.dir_cache.items()}
     found: dict[str, dict[str, str]] = {}
@@ -336,7 +331,7 @@ def unreachable(files: Any, root: str) -> dict[str, dict[str, str]]:
 
 
 def _lost(name: str, root: str, kinds: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """Return at which directory a name leads nowhere, what it is from there, and why."""
+    """Return the directory that hides a name, the rest of the name, and the reason."""
     directory, rest = "", name
     while rest:
         first, _, further = rest.partition("/")
@@ -361,15 +356,15 @@ _READONLY: Final = (
 
 
 class MountedStore(Store):
-    """A tree with sources in it, each at its target; what the tree has there is hidden.
+    """A tree with sources in it. A source hides the node of the tree at its target.
 
-    The directories above a target are there, too, and are made when something else is
+    The directories above a target exist, too. A commit makes them when something else is
     written into them. Programs that are started in the directory see no mounts.
 
     Args:
         store: The tree.
-        sources: What is placed into it, at targets apart from one another.
-        readonly: Whether all of it takes no changes.
+        sources: The sources; none of their targets is within another.
+        readonly: Whether the whole tree takes no changes.
     """
 
     def __init__(
@@ -381,7 +376,7 @@ class MountedStore(Store):
         mounted = [source.mount.source.removeprefix("file://") for source in sources]
         self.root = getattr(store, "root", None)
         self.directories = (*store.directories, *(each for each in mounted if "://" not in each))
-        # Directories above a target, each with what has to be seen in it.
+        # The directories above targets, each with the entries that lead to a target.
         self._above: dict[str, dict[str, Kind]] = {}
         for target, source in self._sources.items():
             root = source.look("")
@@ -392,7 +387,6 @@ class MountedStore(Store):
                 kind = "directory"
 
     def look(self, path: str) -> Node | None:
-        """Return what is at a path."""
         tree, inside = self._at(path)
         node = tree.look(inside)
         if path in self._above and (node is None or node.kind != "directory"):
@@ -400,30 +394,25 @@ class MountedStore(Store):
         return node
 
     def names(self, path: str) -> Mapping[str, Kind]:
-        """Return what a directory holds."""
         tree, inside = self._at(path)
         return {**tree.names(inside), **self._above.get(path, {})}
 
     def hidden(self, path: str) -> Mapping[str, str]:
-        """Return the names in a directory that no path here can hold, each with the reason."""
         tree, inside = self._at(path)
         return tree.hidden(inside)
 
     def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
-        """Return both, `names` and `hidden`."""
         tree, inside = self._at(path)
         names, hidden = tree.contents(inside)
         return {**names, **self._above.get(path, {})}, hidden
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
-        """Yield what is at names of a directory."""
         (tree, inside), ours = self._at(path), self._above.get(path, {})
         wanted = list(names)
         yield from super().nodes(path, [name for name in wanted if name in ours])
         yield from tree.nodes(inside, [name for name in wanted if name not in ours])
 
     def readonly(self, path: str) -> str | None:
-        """Return why a path cannot be changed here, or None when it can."""
         if self._is_readonly:
             return _READONLY
         mounted = self._mounted(path)
@@ -431,17 +420,16 @@ class MountedStore(Store):
             source, _ = mounted
             return (
                 f"{path} lies in the mount {source.mount.target!r}, which is read-only. It stays "
-                "as it is; a copy of it, at a path outside of the mount, can be changed."
+                "unchanged; a copy of it, at a path outside of the mount, can be changed."
             )
         if path and path in self._above:
             return (
                 f"{path} holds the mount {self._target_in(path)!r}, so it can be neither deleted "
-                "nor moved as a whole. Change what it holds besides."
+                "nor moved as a whole. Change its other entries."
             )
         return self._store.readonly(path)
 
     def check_changeable(self, directory: str) -> None:
-        """Check that what a directory holds can be changed; of one not there, what is above it."""
         for path in (directory, *paths.ancestors(directory)):
             if path in self._above and self._hides(path):
                 raise PermissionError(
@@ -452,25 +440,17 @@ class MountedStore(Store):
         self._store.check_changeable(directory)
 
     def unchanged(self, path: str, version: object | None) -> bool:
-        """Tell whether a path is still in the state of a version."""
         if self._is_ours(path):
             return super().unchanged(path, version)
         return self._store.unchanged(path, version)
 
     def try_hold(self) -> Lock | None:
-        """Keep all others from committing; None while another one does."""
         return self._store.try_hold()
 
     def watch(self, hold: Lock | None = None) -> WatchMark | None:
-        """Set a watch; None while another commit holds the workspace."""
         return self._store.watch(hold)
 
     def begin(self, changes: Changes, hold: Lock | None = None) -> Transaction | None:
-        """Check what was seen and prepare what was made, without waiting.
-
-        Raises:
-            PermissionError: When a mount was to be changed, or anything of a read-only tree.
-        """
         for change in changes.made:
             if self._is_readonly or self._mounted(change.path) is not None:
                 raise PermissionError(self.readonly(change.path))
@@ -481,36 +461,27 @@ class MountedStore(Store):
     def exclusive_path(
         self, hold: Lock | None = None, deadline: Deadline | None = None
     ) -> AbstractContextManager[str]:
-        """Give the real directory, alone.
-
-        Raises:
-            PermissionError: When the tree is read-only: a program could change the directory.
-        """
         if self._is_readonly:
+            # Because a program could change the directory.
             raise PermissionError(_READONLY)
         return self._store.exclusive_path(hold, deadline)
 
     def layers(self) -> WorkspaceLayers:
-        """Return those of the tree, with the mounts."""
         mounts = {target: source.directory for target, source in self._sources.items()}
         return dataclasses.replace(self._store.layers(), mounts=mounts)
 
     def notice(self) -> str | None:
-        """Return a notice for users of this tree, such as a commit that is stuck."""
         return self._store.notice()
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
-        """Finish after a crash what was decided, drop what was not."""
         self._store.recover(decided)
 
     def close(self) -> None:
-        """Give back what tree and sources hold."""
         for source in self._sources.values():
             source.close()
         self._store.close()
 
     def _mounted(self, path: str) -> tuple[Source, str] | None:
-        """Return the source that a path lies in, and the path in there."""
         for target, source in self._sources.items():
             if paths.is_within(path, target):
                 return source, path[len(target) + 1 :]
@@ -532,7 +503,7 @@ class MountedStore(Store):
         return node is not None and node.kind != "directory"
 
     def _missing(self, changes: Changes) -> Iterator[Change]:
-        """Yield the directories that are only here for a mount and now hold something else."""
+        """Yield the directories above targets that the tree needs for the changes in them."""
         for path in self._above:
             wanted = any(
                 change.after is not None and paths.is_within(change.path, path)

@@ -34,7 +34,7 @@ _DOCS: Final = (Entry("docs/guides", "directory"), Entry("docs/index.md", "file"
 _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
     "list_directory": (
         "read",
-        "List what a directory of the workspace holds, with sizes.",
+        "List the entries of a directory of the workspace, with sizes.",
         ToolExample(
             "List a directory that holds one file and one directory",
             ListDirectory("docs"),
@@ -52,7 +52,7 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
     ),
     "write_file": (
         "write",
-        "Write a whole text file; overwrite=true replaces one that was read.",
+        "Write a whole text file; overwrite=true replaces a file that was read.",
         ToolExample(
             "Create a file",
             WriteFile("notes/todo.md", "- water the plants\n"),

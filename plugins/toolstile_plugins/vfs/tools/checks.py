@@ -1,4 +1,4 @@
-"""Checks before a file tool acts; every fault is named at once."""
+"""Checks before a file tool acts, which report all faults at once."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _SAYS_WHETHER_TO_RETRY: Final = re.compile("retry|human intervention|cannot be e
 
 @contextlib.contextmanager
 def checking(context: ToolContext, what: str) -> Generator[Checks]:
-    """Give the checks of a call, and tell the model what the file system refuses meanwhile.
+    """Give the checks of a call, and turn errors of the file system into messages for models.
 
     Args:
         context: The call's context.
-        what: What cannot be done then, such as `Cannot read a.txt`.
+        what: The beginning of messages, such as `Cannot read a.txt`.
 
     Raises:
-        ToolValidationError: In place of an `OSError` or `ValueError`, or without a workspace.
+        ToolValidationError: Instead of an `OSError` or `ValueError`, or without a workspace.
     """
     files = context.filesystem
     if files is None:
         raise ToolValidationError(
             "There is no workspace here, so this tool cannot work. It requires human "
-            "intervention: a Filesystem has to be bound."
+            "intervention: bind a Filesystem."
         )
     try:
         yield Checks(files, what)
@@ -59,13 +59,13 @@ def checking(context: ToolContext, what: str) -> Generator[Checks]:
 
 
 def _with_retry(fault: str) -> str:
-    """Return a fault that ends with a request to retry, if it says what to do before that."""
+    """Return a fault, with a request to retry if it names a remedy."""
     says_all = _SAYS_WHETHER_TO_RETRY.search(fault) is not None
     return fault if says_all or ". " not in fault else f"{fault} Then retry."
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """Return what an error of a file system tells, as a sentence."""
+    """Return the message of a file system's error as a sentence."""
     if isinstance(error, UnicodeError):
         return "its text is not UTF-8."
     if isinstance(error, OSError) and error.strerror:
@@ -84,15 +84,15 @@ class Checks:
         self._cause: Exception | None = None
 
     def add(self, fault: str) -> None:
-        """Add a fault: what is wrong, and what to do."""
+        """Add a fault with its remedy."""
         if fault not in self._faults:
             self._faults.append(fault)
 
     def pass_or_refuse(self) -> None:
-        """Go on when nothing stands against it.
+        """Return if no fault was added.
 
         Raises:
-            ToolValidationError: Naming everything that does.
+            ToolValidationError: Names all faults.
         """
         if not self._faults:
             return
@@ -104,13 +104,13 @@ class Checks:
         raise ToolValidationError(told) from self._cause
 
     def stat(self, path: str) -> FileStat | None:
-        """Return what is at a path; a path that can be none is a fault."""
+        """Return the facts about a path; an impossible path is a fault."""
         with self._adding(), contextlib.suppress(FileNotFoundError):
             return self.files.stat(path)
         return None
 
     def existing(self, path: str) -> FileStat | None:
-        """Return what is at a path, at which something must be."""
+        """Return the facts about a path that must exist."""
         before = len(self._faults)
         stat = self.stat(path)
         if stat is None and len(self._faults) == before:
@@ -118,12 +118,12 @@ class Checks:
         return stat
 
     def file(self, path: str) -> FileStat | None:
-        """Return what is at a path, at which a file must be."""
-        instead = "is a directory. Use list_directory to see what it holds."
+        """Return the facts about a path that must be a file."""
+        instead = "is a directory. Use list_directory to see its entries."
         return self._of_kind(path, "file", instead)
 
     def directory(self, path: str) -> FileStat | None:
-        """Return what is at a path, at which a directory must be."""
+        """Return the facts about a path that must be a directory."""
         instead = "is a file, not a directory. Use read_file to see it."
         return self._of_kind(path, "directory", instead)
 
@@ -136,7 +136,7 @@ class Checks:
         return None
 
     def target(self, path: str, *, overwrite: bool) -> FileStat | None:
-        """Return what is at a path at which a file is to be, None for nothing."""
+        """Return the facts about a path to write a file to, None if it is free."""
         stat = self.stat(path)
         if stat is None:
             return None
@@ -170,13 +170,12 @@ class Checks:
                 self._readonly.append(fault)
 
     def noted(self, message: str) -> str:
-        """Return a message with what else has to be known of what the workspace gave."""
+        """Return a message with the notes of the workspace."""
         notes = self.files.notes() if isinstance(self.files, SupportsNotes) else ()
         return "\n".join([message, *(f"Note: {note}" for note in notes)])
 
     @contextlib.contextmanager
     def _adding(self) -> Generator[None]:
-        """Add what the file system refuses as a fault."""
         try:
             yield
         except ToolstileError:
@@ -192,7 +191,7 @@ class Checks:
 
 
 def too_large(size: int, most: int) -> str:
-    """Return what is wrong with a size, in bytes where both look the same otherwise."""
+    """Return the fault of a size, in bytes if both sizes look the same otherwise."""
     shown_size, allowed = size_of(size), size_of(most)
     if shown_size == allowed:
         shown_size, allowed = counted(size, "byte"), counted(most, "byte")
@@ -200,7 +199,7 @@ def too_large(size: int, most: int) -> str:
 
 
 def shown(path: str) -> str:
-    """Return how a path is called in messages."""
+    """Return the name of a path in messages."""
     if path == ALIAS or path.startswith(f"{ALIAS}/"):
         path = path.removeprefix(ALIAS)
     text = path.strip("/")
@@ -208,15 +207,17 @@ def shown(path: str) -> str:
 
 
 def missing(files: Filesystem, path: str) -> str:
-    """Say that nothing is at a path, which names are near, and where to look."""
+    """Return the fault of a missing path, with similar names and the next step."""
     directory = ""
     for name in path.removeprefix(ALIAS).split("/"):
         if name in {"", "."}:
             continue
         here = f"{directory}/{name}" if directory else name
-        if not _is_directory(files, here):
-            break
-        directory = here
+        with contextlib.suppress(OSError, ValueError):
+            if files.stat(here).kind == "directory":
+                directory = here
+                continue
+        break
     else:
         name = path
     other = _near(files, directory, name)
@@ -226,11 +227,11 @@ def missing(files: Filesystem, path: str) -> str:
     if is_attached(shown(path)):
         return f"There is no {shown(path)} any more. Call the tool that has written it again."
     where = f"list_directory on {directory}" if directory else "list_directory"
-    return f"There is no {shown(path)}.{guess} Use {where} to see what there is, then retry."
+    return f"There is no {shown(path)}.{guess} Use {where} to see all entries, then retry."
 
 
 def twin_of(files: Filesystem, path: str) -> str:
-    """Return a note where a new file's neighbour has its name in another Unicode form."""
+    """Return a note if a new file's neighbour has its name in another Unicode form."""
     directory, _, name = path.removeprefix(ALIAS).rpartition("/")
     other = None if name.isascii() else _near(files, directory, name, but=name)
     if other is None or not looks_like(name, other.rpartition("/")[2]):
@@ -248,12 +249,6 @@ def _why_closed(files: Filesystem, path: str) -> str:
     return f"{shown(path)} is neither a file nor a directory and cannot be opened."
 
 
-def _is_directory(files: Filesystem, path: str) -> bool:
-    with contextlib.suppress(OSError, ValueError):
-        return files.stat(path).kind == "directory"
-    return False
-
-
 def _near(files: Filesystem, directory: str, name: str, *, but: str = "") -> str | None:
     with contextlib.suppress(OSError, ValueError):
         paths = {
@@ -268,7 +263,7 @@ def _near(files: Filesystem, directory: str, name: str, *, but: str = "") -> str
 
 
 def _is_near(name: str, other: str) -> bool:
-    """Tell whether names are alike without their suffixes, which many files share."""
+    """Return whether names are similar without their suffixes, which many files share."""
     if looks_like(name, other):
         return True
     one, another = PurePosixPath(name).stem, PurePosixPath(other).stem

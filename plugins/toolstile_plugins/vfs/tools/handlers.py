@@ -71,12 +71,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some of many items.
+    """A page of many items.
 
     Args:
-        items: Those to show.
-        first: The place of the first one, from 1.
-        more: Whether there are more after the last one.
+        items: The items to show.
+        first: The place of the first item, from 1.
+        more: Whether more items follow.
     """
 
     items: tuple[T, ...]
@@ -90,12 +90,12 @@ class Page(Generic[T]):
 
     @property
     def is_whole(self) -> bool:
-        """True when nothing is left out."""
+        """True if it holds all items."""
         return self.first == 1 and not self.more
 
     @property
     def span(self) -> str:
-        """The places of the first and last item, one where they are the same."""
+        """The places of the first and last item; one place for a single item."""
         if len(self.items) == 1:
             return f"{self.first:,}"
         return f"{self.first:,}-{self.next - 1:,}"
@@ -104,14 +104,14 @@ class Page(Generic[T]):
 def cut(
     items: Iterable[T], show: Callable[[T], str], *, offset: int, limit: int | None, max_chars: int
 ) -> Page[T]:
-    """Return a page, which holds one item at least if there is one at its place.
+    """Return a page, with at least one item if its place has one.
 
     Args:
-        items: All items, of which no more are taken than needed.
+        items: All items; no more are taken than needed.
         show: Returns the text of an item.
         offset: The place of the first item to show, from 1.
-        limit: The most items to show.
-        max_chars: The most characters to show.
+        limit: The maximum number of items.
+        max_chars: The maximum number of characters.
 
     Example:
         >>> cut("abcd", str, offset=2, limit=2, max_chars=100)
@@ -134,7 +134,7 @@ class Reading:
     config: VfsConfig
 
     def list_directory(self, params: ListDirectory, *, context: ToolContext) -> ToolResult[Listing]:
-        """Show what a directory holds."""
+        """Show the entries of a directory."""
         with checking(context, f"Cannot list {shown(params.path)}") as checks:
             checks.directory(params.path)
             checks.pass_or_refuse()
@@ -150,7 +150,7 @@ class Reading:
         return ToolResult.ok(listing, message=checks.noted(message))
 
     def read_file(self, params: ReadFile, *, context: ToolContext) -> ToolResult[FileText]:
-        """Show a text file, or say what a file is that cannot be shown."""
+        """Show a text file, or name the reason why it cannot be shown."""
         with checking(context, f"Cannot read {shown(params.path)}") as checks:
             stat = checks.file(params.path)
             checks.pass_or_refuse()
@@ -165,7 +165,7 @@ class Reading:
                 return _unshown(params.path, "binary", reason_of(error))
             _check_offset(checks, params.offset, len(lines), "line", "lines")
             checks.pass_or_refuse()
-        # A number before the line, at most that wide.
+        # The width of the number before each line.
         number = "0" * len(str(len(lines))) if params.line_numbers else ""
         page = self._page(lines, lambda line: line + number, params)
         content, message = "".join(page.items), _lines_message(params.path, lines, page)
@@ -219,7 +219,7 @@ class Reading:
 
 
 def _listed(files: Filesystem, params: ListDirectory) -> tuple[int, Iterable[FileStat]]:
-    """Return how many entries there are, and those from the offset on; looked at when taken."""
+    """Return the number of entries, and the facts about entries from the offset on, lazily."""
     after = slice(params.offset - 1, None)
     if isinstance(files, Overlay):
         names = files.names(params.path)
@@ -229,14 +229,14 @@ def _listed(files: Filesystem, params: ListDirectory) -> tuple[int, Iterable[Fil
 
 
 def entry_of(stat: FileStat) -> Entry:
-    """Return what a result says of a path."""
+    """Return the facts about a path for a result."""
     is_executable = stat.kind == "file" and bool((stat.mode or 0) & 0o111)
     target = "" if stat.target is None else shown_target(stat.target)
     return Entry(stat.path, stat.kind, stat.size, stat.readonly, is_executable, target)
 
 
 def rest(tool: str, page: Page[Any]) -> str:
-    """Return how to get what a page leaves out after it, or nothing."""
+    """Return how to get the items after a page, or an empty text."""
     return f" For the rest call {tool} with offset={page.next}." if page.more else ""
 
 
@@ -260,7 +260,7 @@ def _listing_message(path: str, page: Page[Entry], total: int) -> str:
 
 
 def _unshown(path: str, kind: Literal["binary", "large"], why: str) -> ToolResult[FileText]:
-    # A success: the model knows now all there is to know of the file, and may replace it.
+    # A success, because the model now knows enough of the file to replace it.
     remedy = " Use grep_files to find lines in it." if kind == "large" else ""
     return ToolResult.ok(
         FileText(path, "", 1, 0, 0, kind=kind),
@@ -289,7 +289,7 @@ def _lines_message(path: str, lines: list[str], page: Page[str]) -> str:
 
 
 def _while_wanted(items: Iterable[T], context: ToolContext) -> Iterator[T]:
-    """Yield items until the call is cancelled, which the host then says."""
+    """Yield items until the call is cancelled."""
     for item in items:
         if context.cancelled:
             return
@@ -301,7 +301,7 @@ def _found_message(params: GlobFiles, page: Page[Entry], total: int) -> str:
     if total == 0:
         return (
             f"Nothing{where} matches {params.pattern}. ** crosses directories, as in **/*.py; "
-            "grep_files looks at what files say."
+            "grep_files searches the texts of files."
         )
     if not page.items:
         return f"There is nothing at offset {page.first}: {counted(total, 'path')} match."
@@ -328,11 +328,11 @@ def _matches_message(params: GrepFiles, page: Page[FileMatch]) -> str:
 
 
 def _other_form(pattern: str, find: Callable[[str], Iterable[object]]) -> str:
-    """Return a note where a pattern finds what looks the same in another Unicode form."""
+    """Return a note if a pattern finds something in another Unicode form."""
     for form in ("NFC", "NFD"):
         other = unicodedata.normalize(form, pattern)
         if other != pattern and next(iter(find(other)), None) is not None:
-            return f" There is what looks the same in another Unicode form: use {other!a}."
+            return f" Something looks the same in another Unicode form: use {other!a}."
     return ""
 
 
@@ -362,7 +362,11 @@ class Writing:
             files = checks.files
             before = checks.target(params.path, overwrite=params.overwrite)
             replaces = before is not None and before.kind == "file"
-            start = _start_of(files, params.path) if replaces else b""
+            start = b""
+            # A file that cannot be read can be replaced, too.
+            if replaces:
+                with contextlib.suppress(PermissionError), files.open(params.path, "rb") as stream:
+                    start = stream.read(SNIFFED_BYTES)
             content = marked_like(start, params.content)
             checks.writable(params.path)
             checks.size(
@@ -399,9 +403,11 @@ class Writing:
             f"{_at_lines(places)}."
         )
         if len(newlines) > 1 and "\n" in params.new_text:
-            message += r" The file has lines with \n and with \r\n; those of new_text are as given."
+            message += r" The file has lines with \n and with \r\n; new_text keeps its own."
         message = checks.noted(message)
-        value = Edited(params.path, len(places), tuple(_lines(places)[:_TOLD_PLACES]), size)
+        value = Edited(
+            params.path, len(places), tuple(list(dict.fromkeys(places))[:_TOLD_PLACES]), size
+        )
         return ToolResult.ok(value, message=message)
 
     def delete_file(self, params: DeleteFile, *, context: ToolContext) -> ToolResult[Deleted]:
@@ -412,7 +418,7 @@ class Writing:
             checks.writable(params.path)
             is_directory = stat is not None and stat.kind == "directory"
             if shown(params.path) == ROOT:
-                checks.add("It cannot be deleted. Delete what it holds, one by one.")
+                checks.add("It cannot be deleted. Delete its entries one by one.")
             elif is_directory and not params.recursive and (held := len(files.list(params.path))):
                 checks.add(
                     f"{shown(params.path)} is a directory with {counted(held, 'entry', 'entries')}."
@@ -473,7 +479,7 @@ class Writing:
         )
 
     def _text(self, checks: Checks, params: EditFile) -> str:
-        """Return the text to edit, once everything else is checked."""
+        """Return the text to edit, after all other checks."""
         stat = checks.file(params.path)
         if stat is not None:
             checks.size(
@@ -490,16 +496,10 @@ class Writing:
 
 
 def count_files(files: Filesystem, path: str) -> int:
-    """Return how many files there are at or beneath a path."""
+    """Return the number of files at or beneath a path."""
     if files.stat(path).kind != "directory":
         return 1
     return sum(stat.kind != "directory" for stat in files.glob("**", path))
-
-
-def _start_of(files: Filesystem, path: str) -> bytes:
-    with contextlib.suppress(PermissionError), files.open(path, "rb") as stream:
-        return stream.read(SNIFFED_BYTES)
-    return b""
 
 
 def _bytes_of(text: str) -> int:
@@ -518,12 +518,8 @@ def _places(text: str, wanted: str) -> list[int]:
     return places
 
 
-def _lines(places: list[int]) -> list[int]:
-    return list(dict.fromkeys(places))
-
-
 def _at_lines(places: list[int]) -> str:
-    lines = _lines(places)
+    lines = list(dict.fromkeys(places))
     if len(lines) == 1:
         return f"line {lines[0]}"
     shown_lines = [str(line) for line in lines[:_SHOWN_PLACES]]
@@ -533,7 +529,7 @@ def _at_lines(places: list[int]) -> str:
 
 
 def _with_newlines_of(newlines: frozenset[str], params: EditFile) -> EditFile:
-    """Return an edit with the newlines of the file, unless it is these that it changes."""
+    """Return an edit with the newlines of the file, unless it changes only newlines."""
     old, new = params.old_text, params.new_text
     if len(newlines) != 1 or with_newlines(old, "\n") == with_newlines(new, "\n"):
         return params
@@ -552,7 +548,7 @@ def _check_places(checks: Checks, params: EditFile, text: str, places: list[int]
             f"old_text is in {shown(params.path)} {len(places):,} times, at {_at_lines(places)}. "
             "Give more of the text around the one you mean, or set replace_all=true, then retry."
         )
-    elif places and not params.replace_all:
+    elif not params.replace_all:
         first = text.find(params.old_text)
         overlapping = text.find(params.old_text, first + 1)
         if overlapping >= 0:
@@ -567,18 +563,26 @@ def _why_not_there(text: str, wanted: str) -> str:
     if with_newlines(wanted, "\n") in with_newlines(text, "\n"):
         return (
             r"The file has lines that end with \n and lines that end with \r\n, and here they end "
-            "otherwise than those of old_text. Give a piece without a line's end, or write each as "
+            "otherwise than in old_text. Give a piece without a line's end, or write each as "
             "the file does, then retry."
         )
-    if (same := _line_that_looks_so(text, wanted)) is not None:
-        number, line = same
-        return (
-            f"Line {number} looks the same, but is written in another Unicode form: "
-            f"{line.strip()[:_COMPARED_CHARS]!a}. Write old_text with these characters, then retry."
-        )
-    near = _nearest_line(text, wanted)
-    if near is not None:
-        number, line = near
+    if _plain(wanted) in _plain(text):
+        missing = [_plain(part) for part in wanted.splitlines() if part not in text]
+        for number, line in enumerate(lines_of(text), 1):
+            if any(part in _plain(line) for part in missing):
+                return (
+                    f"Line {number} looks the same, but is written in another Unicode form: "
+                    f"{line.strip()[:_COMPARED_CHARS]!a}. Write old_text with these characters, "
+                    "then retry."
+                )
+    first = next((line.strip() for line in wanted.splitlines() if line.strip()), "")
+    lines = {
+        line.strip()[:_COMPARED_CHARS]: (number, line.rstrip("\r\n"))
+        for number, line in enumerate(islice(lines_of(text), _COMPARED_LINES), 1)
+        if line.strip()
+    }
+    if found := difflib.get_close_matches(first[:_COMPARED_CHARS], lines, n=1, cutoff=0.6):
+        number, line = lines[found[0]]
         return (
             f"It must match exactly, with spaces and newlines; line {number} is near: "
             f"{line[:_COMPARED_CHARS]!r}. Read the file there, then retry."
@@ -586,27 +590,4 @@ def _why_not_there(text: str, wanted: str) -> str:
     return "It must match exactly, with spaces and newlines. Use read_file to see it, then retry."
 
 
-def _line_that_looks_so(text: str, wanted: str) -> tuple[int, str] | None:
-    """Return the number and text of the first line that has a text in another Unicode form."""
-    if _plain(wanted) not in _plain(text):
-        return None
-    missing = [_plain(part) for part in wanted.splitlines() if part not in text]
-    lines = enumerate(lines_of(text), 1)
-    return next(
-        (found for found in lines if any(part in _plain(found[1]) for part in missing)), None
-    )
-
-
 _plain: Final = partial(unicodedata.normalize, "NFKC")
-
-
-def _nearest_line(text: str, wanted: str) -> tuple[int, str] | None:
-    """Return the number and text of the line most like the first one wanted."""
-    first = next((line.strip() for line in wanted.splitlines() if line.strip()), "")
-    lines = {
-        line.strip()[:_COMPARED_CHARS]: (number, line.rstrip("\r\n"))
-        for number, line in enumerate(islice(lines_of(text), _COMPARED_LINES), 1)
-        if line.strip()
-    }
-    found = difflib.get_close_matches(first[:_COMPARED_CHARS], lines, n=1, cutoff=0.6)
-    return lines[found[0]] if found else None

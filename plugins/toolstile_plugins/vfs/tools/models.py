@@ -1,6 +1,6 @@
 """The params of the file tools, and their results as a model reads them.
 
-The message of a result says what happened; `render` adds what there is to see.
+The message of a result sums the call up; `render` adds the content.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class WriteFile:
     path: Text
     """The file, relative to the workspace; directories it needs are made."""
     content: str
-    """The whole text, kept as it is, with its newlines."""
+    """The whole text; its newlines are kept."""
     overwrite: bool = False
     """Replaces an existing file; read it first."""
 
@@ -66,7 +66,7 @@ class EditFile:
     path: Text
     """The file, relative to the workspace; read it first."""
     old_text: Text
-    """The text to replace, exactly as it is in the file, without line numbers."""
+    """The text to replace, exactly as in the file, without line numbers."""
     new_text: str
     """The text to put in its place; empty to remove it."""
     replace_all: bool = False
@@ -165,10 +165,10 @@ class Entry:
 
     Args:
         path: Relative to the workspace.
-        kind: `file`, `directory`, `link`, or `other` for what cannot be opened.
+        kind: `file`, `directory`, `link`, or `other` for FIFOs, devices and the like.
         size: In bytes.
         readonly: Whether it cannot be changed.
-        executable: Whether it is a file that can be run as a program.
+        executable: Whether it is an executable file.
         target: The text of a link as models read it: escaped, and without an absolute path.
     """
 
@@ -180,7 +180,7 @@ class Entry:
     target: str = ""
 
     def render(self, name: str | None = None) -> str:
-        """Return it as a line, by another name if given."""
+        """Return it as a line, under another name if given."""
         text = self.named(name)
         if self.kind == "file":
             text += f"  {size_of(self.size)}"
@@ -191,7 +191,7 @@ class Entry:
         return f"{text}  (read-only)" if self.readonly else text
 
     def named(self, name: str | None = None) -> str:
-        """Return its path, or another name, with a mark of what it is."""
+        """Return its path, or another name, with a mark of its kind."""
         text = self.path if name is None else name
         if self.kind == "link":
             return f"{text} -> {self.target}"
@@ -204,9 +204,9 @@ class Listing:
 
     Args:
         path: The directory.
-        entries: Those that are shown.
-        first: The place of the first one shown, from 1.
-        total: How many there are.
+        entries: The shown entries.
+        first: The place of the first shown entry, from 1.
+        total: The number of all entries.
     """
 
     path: str
@@ -221,15 +221,15 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """A file's text, or some lines of it; without any where the file cannot be shown.
+    """A file's text, or some lines of it; no lines if the file cannot be shown.
 
     Args:
         path: The file.
-        content: The lines that are shown, newlines as they are.
+        content: The shown lines with their newlines.
         first_line: The number of the first one, from 1.
         last_line: The number of the last one; less than `first_line` for an empty file.
-        total_lines: How many the file has; 0 also where it cannot be shown.
-        line_numbers: Whether they are shown.
+        total_lines: The number of lines in the file; 0 if it cannot be shown.
+        line_numbers: Whether numbers are shown.
         kind: `text`, or why it cannot be shown: `binary`, `large`.
     """
 
@@ -251,7 +251,7 @@ class FileText:
 
 
 class _Change:
-    """A change, all of which the message says."""
+    """A change; its message says everything."""
 
     __slots__ = ()
 
@@ -277,13 +277,13 @@ class Written(_Change):
 
 @dataclass(frozen=True, slots=True)
 class Edited(_Change):
-    """A file in which text was replaced.
+    """An edited file.
 
     Args:
         path: The file.
-        replacements: How many.
+        replacements: The number of replacements.
         lines: The first of the lines at which the replaced text began, from 1.
-        size: What the file has now, in bytes.
+        size: The new size of the file, in bytes.
     """
 
     path: str
@@ -298,7 +298,7 @@ class Deleted(_Change):
 
     Args:
         path: The file or directory.
-        files: How many files are gone.
+        files: The number of deleted files.
     """
 
     path: str
@@ -310,9 +310,9 @@ class Transferred(_Change):
     """Something that was copied or moved.
 
     Args:
-        source: Where it was.
-        target: Where it is.
-        files: How many files it is.
+        source: The path copied or moved.
+        target: The new path.
+        files: The number of files.
     """
 
     source: str
@@ -325,9 +325,9 @@ class Found:
     """Paths that match a pattern, or a part of them.
 
     Args:
-        entries: Those that are shown.
-        first: The place of the first one shown, from 1.
-        total: How many there are.
+        entries: The shown paths.
+        first: The place of the first shown path, from 1.
+        total: The number of all paths.
     """
 
     entries: tuple[Entry, ...]
@@ -347,9 +347,9 @@ class Matches:
     """Lines that match an expression, or a part of them.
 
     Args:
-        matches: Those that are shown.
-        first: The place of the first one shown, from 1.
-        more: Whether there are more after the last one.
+        matches: The shown lines.
+        first: The place of the first shown line, from 1.
+        more: Whether more lines follow.
     """
 
     matches: tuple[FileMatch, ...]

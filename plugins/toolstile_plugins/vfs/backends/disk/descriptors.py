@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Container, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from io import FileIO
 from typing import BinaryIO, Final, NamedTuple
 
 from toolstile_hookspecs.support.process import unshared
@@ -26,39 +25,31 @@ REMEDY: Final = "Choose another path, or let a person change the mode."
 
 
 def check_changeable(root: int, directory: str, opened: Container[str] = ()) -> None:
-    """Raise `OSError` unless entries of a directory can be changed by renaming from the root.
+    """Raise `OSError` unless a rename from the root can change entries of a directory.
 
     Args:
         root: The descriptor of the root.
-        directory: The directory, or one that is to be made.
-        opened: The directories whose modes will have been changed so that they let it be.
+        directory: The directory; it may still have to be made.
+        opened: The directories whose modes the commit opens before.
     """
     for path in (directory, *paths.ancestors(directory), ""):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             with parent_of(root, path) as (parent, name):
                 found = os.stat(name or ".", dir_fd=parent, follow_symlinks=False)
                 allowed = path in opened or os.access(name or ".", os.W_OK | os.X_OK, dir_fd=parent)
-            if stat.S_ISDIR(found.st_mode):
-                _check(path, on_root=found.st_dev == os.fstat(root).st_dev, allowed=allowed)
-                return
-
-
-def unreadable(path: str) -> PermissionError:
-    """Return the error that says that a file may not be read."""
-    return PermissionError(f"{path} cannot be read: its mode forbids it. {REMEDY}")
-
-
-def _check(path: str, *, on_root: bool, allowed: bool) -> None:
-    if not on_root:
-        raise OSError(
-            f"{path} lies on another file system than the rest of the workspace, so nothing in "
-            "there can be changed here. Choose another path."
-        )
-    if not allowed:
-        raise PermissionError(
-            f"{path or 'The root'} is a directory whose mode forbids to change what it holds. "
-            f"{REMEDY}"
-        )
+            if not stat.S_ISDIR(found.st_mode):
+                continue
+            if found.st_dev != os.fstat(root).st_dev:
+                raise OSError(
+                    f"{path} lies on another file system than the rest of the workspace, so "
+                    "nothing in there can be changed here. Choose another path."
+                )
+            if not allowed:
+                raise PermissionError(
+                    f"{path or 'The root'} is a directory whose mode forbids to change its "
+                    f"entries. {REMEDY}"
+                )
+            return
 
 
 # --- Errors of the system
@@ -70,7 +61,7 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 
 
 def explained(error: OSError, path: str, root: str) -> OSError:
-    """Return an error of the same type whose text says what it means, or the error itself."""
+    """Return an error of the system in words for models; of a missing path the error itself."""
     number = error.errno
     if number is None or isinstance(error, FileNotFoundError | NotADirectoryError):
         return error
@@ -103,14 +94,6 @@ def named(error: OSError) -> str:
     return os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
 
 
-def unopened(error: OSError, root: str) -> OSError:
-    """Return the error that says why a directory cannot be a workspace."""
-    reason = os.strerror(error.errno) if error.errno is not None else str(error)
-    return type(error)(
-        f"{root} cannot be a workspace: {reason}. Give a directory that exists and can be read."
-    )
-
-
 _ONLY_DIRECTORIES: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS: Final = _ONLY_DIRECTORIES | getattr(os, "O_PATH", os.O_RDONLY)
 _ENTRY: Final = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -126,21 +109,27 @@ CREATE_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O
 def parent_of(root: int, path: str) -> Generator[tuple[int, str]]:
     """Give a descriptor of the directory that a path lies in, and the path's last name.
 
-    The descriptor serves to reach what is in the directory, not to list it.
+    The descriptor can reach entries of the directory, but not list them.
 
     Raises:
-        FileNotFoundError: When a directory on the way does not exist.
-        NotADirectoryError: When something on the way is not a directory, or is a link.
+        FileNotFoundError: A directory on the way does not exist.
+        NotADirectoryError: Something on the way is not a directory, or is a link.
     """
     directory, _, name = path.rpartition("/")
     if not directory:
         yield root, name
         return
-    descriptor = _walk(root, directory)
+    current = root
     try:
-        yield descriptor, name
+        for step in directory.split("/"):
+            following = os.open(step, _PASS, dir_fd=current)
+            passed, current = current, following
+            if passed != root:
+                os.close(passed)
+        yield current, name
     finally:
-        os.close(descriptor)
+        if current != root:
+            os.close(current)
 
 
 @contextmanager
@@ -155,7 +144,7 @@ def listable(root: int, path: str) -> Generator[int]:
 
 
 def look(root: int, path: str) -> os.stat_result | None:
-    """Return what is at a path, a link being a link; None when nothing is."""
+    """Return the status of a path, of a link its own; None if there is nothing."""
     try:
         with parent_of(root, path) as (parent, name):
             return os.stat(name or ".", dir_fd=parent, follow_symlinks=False)
@@ -164,7 +153,7 @@ def look(root: int, path: str) -> os.stat_result | None:
 
 
 def look_in(directory: int, name: str) -> os.stat_result | None:
-    """Return what is at a name in a directory, a link being a link; None when nothing is."""
+    """Return the status of a name in a directory, of a link its own; None if there is nothing."""
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -172,13 +161,13 @@ def look_in(directory: int, name: str) -> os.stat_result | None:
 
 
 def open_file(root: int, path: str) -> tuple[int, os.stat_result]:
-    """Return a descriptor to read with, and what it leads to.
+    """Return a descriptor to read a file with, and the file's status.
 
     Raises:
-        FileNotFoundError: When that is not a regular file.
+        FileNotFoundError: The path has no regular file.
     """
     with parent_of(root, path) as (parent, name):
-        # Looked at before, as opening a device can do something.
+        # Checked before, because opening a device can have an effect.
         if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise FileNotFoundError(path)
         descriptor = os.open(name, READ_FILE, dir_fd=parent)
@@ -190,7 +179,7 @@ def open_file(root: int, path: str) -> tuple[int, os.stat_result]:
 
 
 def digest_at(root: int, path: str) -> str | None:
-    """Return the SHA-256 of a file in hex; None when it cannot be read."""
+    """Return the SHA-256 of a file in hex; None if it cannot be read."""
     try:
         handle, _ = open_file(root, path)
     except OSError:
@@ -200,7 +189,7 @@ def digest_at(root: int, path: str) -> str | None:
 
 
 def target_at(root: int, path: str) -> str:
-    """Return the text of a link; none when it is no link any more."""
+    """Return the text of a link; an empty one if it has become something else."""
     try:
         with parent_of(root, path) as (parent, name):
             return os.readlink(name, dir_fd=parent)
@@ -214,14 +203,14 @@ def digest_of(target: str) -> str:
 
 
 def digest_there(root: int, path: str, status: os.stat_result) -> str | None:
-    """Return the SHA-256 in hex of what a look at a path has found, a link's text or a file."""
+    """Return the SHA-256 in hex of a file, or of a link's text, by the status of its path."""
     if stat.S_ISLNK(status.st_mode):
         return digest_of(target_at(root, path))
     return digest_at(root, path)
 
 
 def change_mode(directory: int, name: str, mode: int) -> None:
-    """Set the mode of a file or directory, never of what a link leads to."""
+    """Set the mode of a file or directory; a link is never followed."""
     try:
         handle, can_read = os.open(name, READ_FILE, dir_fd=directory), True
     except PermissionError:
@@ -236,33 +225,12 @@ def change_mode(directory: int, name: str, mode: int) -> None:
         os.close(handle)
 
 
-def sync_entry(directory: int, name: str) -> None:
-    """Make sure that a file or directory itself is on the disk, with its mode."""
-    handle = os.open(name, READ_FILE, dir_fd=directory)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _walk(root: int, directory: str) -> int:
-    current = root
-    for name in directory.split("/"):
-        try:
-            following = os.open(name, _PASS, dir_fd=current)
-        finally:
-            if current != root:
-                os.close(current)
-        current = following
-    return current
-
-
 class Hold:
-    """The lock on a workspace, held; nobody else commits until it is released.
+    """The lock of a workspace. No other call commits before its release.
 
     Attributes:
         area: Descriptor of `.toolstile/`.
-        watches: The names of the watch files found there; held, there come no others.
+        watches: The names of the watch files there; no watch is added under the lock.
     """
 
     def __init__(self, area: int, opened: ExitStack) -> None:
@@ -271,18 +239,17 @@ class Hold:
         self._opened = opened
 
     def mark(self) -> None:
-        """Tell all watches of a commit, before its first rename."""
+        """Mark all watches, before the first rename of a commit."""
         for name in self.watches:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self.area)
 
     def release(self) -> None:
-        """Give the lock back; a second time does nothing."""
         self._opened.close()
 
 
 class WorkspaceLock:
-    """The lock in a workspace's `.toolstile/`, which holds between threads and processes."""
+    """The lock file in a workspace's `.toolstile/`, between threads and processes."""
 
     def __init__(self, root: Callable[[], int]) -> None:
         self._root = root
@@ -291,29 +258,32 @@ class WorkspaceLock:
         """Take the lock without waiting.
 
         Args:
-            create: Whether to make `.toolstile/` when there is none.
+            create: Whether to make `.toolstile/` if it does not exist.
 
         Returns:
-            The lock; None when another commit has it, or there is no `.toolstile/`.
+            The lock; None if another commit has it, or `.toolstile/` does not exist.
         """
         area = self._open(create=create)
         if area is None:
             return None
         with ExitStack() as opened:
             opened.callback(os.close, area)
-            lock = self._open_lock(area)
+            try:
+                lock = unshared("lock", READ_FILE, folder=area)
+            except FileNotFoundError:
+                lock = unshared("lock", READ_FILE | os.O_CREAT, 0o644, folder=area)
             opened.callback(lock.close)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return None
-            # Somebody may have removed the lock that was just taken.
+            # A process may have removed the lock file before this one locked it.
             if os.fstat(lock.fileno()).st_nlink and os.fstat(area).st_nlink:
                 return Hold(area, opened.pop_all())
         return None
 
     def is_held(self) -> bool:
-        """Tell whether another commit is under way."""
+        """Return whether another commit runs."""
         area = self._open(create=False)
         if area is None:
             return False
@@ -338,10 +308,10 @@ class WorkspaceLock:
             ) from None
         with contextlib.suppress(FileExistsError):
             os.mkdir(RESERVED, 0o755, dir_fd=root)
-            # Commits sync only the names within it.
+            # Because commits sync only the names in it.
             os.fsync(root)
         area = os.open(RESERVED, READ_DIRECTORY, dir_fd=root)
-        # Version control is to leave it alone, without the user's own files being touched.
+        # Its own ignore file, because version control must skip it and the user's files stay.
         with contextlib.suppress(FileExistsError):
             handle = os.open(".gitignore", CREATE_FILE, 0o644, dir_fd=area)
             try:
@@ -349,12 +319,6 @@ class WorkspaceLock:
             finally:
                 os.close(handle)
         return area
-
-    def _open_lock(self, area: int) -> FileIO:
-        try:
-            return unshared("lock", READ_FILE, folder=area)
-        except FileNotFoundError:
-            return unshared("lock", READ_FILE | os.O_CREAT, 0o644, folder=area)
 
 
 # --- Watches
@@ -367,21 +331,20 @@ WATCH_PREFIX: Final = "watch-"
 
 
 class WatchFile:
-    """A watch, set while no commit holds the workspace.
+    """A watch, set while no commit has the lock of the workspace.
 
-    Its file is locked as long as its process lives. Gone, it is marked: that needs no space, and
-    leaves nothing of a process that was killed.
+    Its file is locked as long as its process lives. A commit marks the watch by removing its file:
+    that needs no disk space, and a killed process leaves nothing.
 
     Args:
         area: Descriptor of `.toolstile/`.
 
     Attributes:
-        began_ns: The time it was set, by the clock of the file system; what has changed there
-            before is older.
+        began_ns: The start of the watch, by the clock of the file system.
     """
 
     def __init__(self, area: int) -> None:
-        # A commit within the same tick of that clock would pass for one after it.
+        # Because a commit within the same tick of that clock would seem to come after the start.
         while 0 <= time.time_ns() - os.fstat(area).st_mtime_ns < _TICK_NS:
             time.sleep(0.002)
         self._name = f"{WATCH_PREFIX}{secrets.token_hex(8)}"
@@ -398,13 +361,11 @@ class WatchFile:
 
     @property
     def marked(self) -> bool:
-        """True once another call has committed."""
         if self._marked is not None:
             return self._marked
         return os.fstat(self._file.fileno()).st_nlink == 0
 
     def close(self) -> None:
-        """End the watch; a second time does nothing."""
         if self._marked is not None:
             return
         self._marked = self.marked
@@ -429,7 +390,7 @@ def sweep_watches(area: int, names: list[str]) -> None:
             os.unlink(name, dir_fd=area)
 
 
-#: A second change within one tick of the file system's clock leaves the times as they are.
+#: A second change within one tick of the file system's clock does not change the times.
 _FINE_TICK_NS: Final = 20_000_000
 _COARSE_TICK_NS: Final = 2_000_000_000
 _SECOND_NS: Final = 1_000_000_000
@@ -449,11 +410,11 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The state of a file, or of what is neither file nor directory.
+    """The state of a file, a link, a FIFO or the like.
 
     Args:
         stamp: Identity, size and times.
-        digest: The SHA-256 in hex, where the times alone could miss a change; of a link's text.
+        digest: The SHA-256 in hex of a link's text, or of a file whose times could miss a change.
     """
 
     stamp: Stamp
@@ -467,15 +428,8 @@ def stamp_of(status: os.stat_result) -> Stamp:
     )
 
 
-def is_fresh(stamp: Stamp) -> bool:
-    """Tell whether a file changed so lately that its times could stay at the next change."""
-    tick = _FINE_TICK_NS if stamp.mtime_ns % _SECOND_NS else _COARSE_TICK_NS
-    age = time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns)
-    return age < tick and stamp.size <= _MAX_HASHED_BYTES
-
-
 class OnDisk(Content):
-    """The content of a file as it was when it was pinned."""
+    """The content of a pinned file; reading raises `ConflictError` if the file has changed."""
 
     __slots__ = ("_root", "path", "pin", "size")
 
@@ -486,7 +440,6 @@ class OnDisk(Content):
         self.size = pin.stamp.size
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether it is the same state of the same file."""
         return isinstance(other, OnDisk) and (self.path, self.pin) == (other.path, other.pin)
 
     def __hash__(self) -> int:
@@ -494,11 +447,9 @@ class OnDisk(Content):
 
     @property
     def digest(self) -> str | None:
-        """The SHA-256 in hex, where it is known without reading."""
         return self.pin.digest
 
     def read(self) -> bytes:
-        """Return all of it; raises `ConflictError` when it has changed since it was pinned."""
         with self.open() as stream:
             data = stream.read()
             if stamp_of(os.fstat(stream.fileno())) != self.pin.stamp:
@@ -506,7 +457,6 @@ class OnDisk(Content):
         return data
 
     def open(self) -> BinaryIO:
-        """Return a stream; raises as `read` does."""
         return os.fdopen(self.descriptor(), "rb")
 
     def descriptor(self) -> int:
@@ -516,7 +466,9 @@ class OnDisk(Content):
         except (FileNotFoundError, NotADirectoryError):
             raise conflict([self.path]) from None
         except PermissionError:
-            raise unreadable(self.path) from None
+            raise PermissionError(
+                f"{self.path} cannot be read: its mode forbids it. {REMEDY}"
+            ) from None
         if stamp_of(status) != self.pin.stamp:
             os.close(handle)
             raise conflict([self.path])
@@ -524,7 +476,7 @@ class OnDisk(Content):
 
 
 def node_of(root: Callable[[], int], path: str, status: os.stat_result) -> Node:
-    """Return what is at a path."""
+    """Return the node of a path by its status."""
     mode = status.st_mode
     if stat.S_ISDIR(mode):
         return directory_node(status.st_mtime_ns, stat.S_IMODE(mode))
@@ -534,17 +486,14 @@ def node_of(root: Callable[[], int], path: str, status: os.stat_result) -> Node:
         pin = Pin(stamp, digest_of(target))
         return Node("link", pin, None, status.st_mtime_ns, target=target)
     if not stat.S_ISREG(mode):
-        return Node("other", Pin(stamp), None, status.st_mtime_ns, _special(mode))
+        fifo_or_socket = "a FIFO" if stat.S_ISFIFO(mode) else "a socket"
+        special = fifo_or_socket if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else "a device"
+        return Node("other", Pin(stamp), None, status.st_mtime_ns, special)
     pin = Pin(stamp)
-    if is_fresh(stamp):
+    tick = _FINE_TICK_NS if stamp.mtime_ns % _SECOND_NS else _COARSE_TICK_NS
+    age = time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns)
+    if age < tick and stamp.size <= _MAX_HASHED_BYTES:
+        # The file changed so lately that the next change could leave its times.
         pin = Pin(stamp, digest_at(root(), path))
     content = OnDisk(root, path, pin)
     return Node("file", pin, content, status.st_mtime_ns, mode=stat.S_IMODE(mode))
-
-
-def _special(mode: int) -> str:
-    kinds = (
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISSOCK, "a socket"),
-    )
-    return next((name for test, name in kinds if test(mode)), "a device")

@@ -1,9 +1,9 @@
 """The operations of a commit, each carried out only onto the file it was prepared for; the record.
 
-A commit has a directory of its own in `.toolstile/`. It holds the new contents (`new-0`, ...) and
+Each commit has a directory in `.toolstile/`. It holds the new contents (`new-0`, ...) and
 takes the replaced and removed ones (`new-0`, `old-0`, ...). The name of its record is the state.
-A commit is `prepared` until it is decided, and `decided` until all is done. It is `revoked` while
-it is put back after a foreign change. Without a record it is litter.
+A commit is `prepared` until it is decided, and `decided` until all operations are done. It is
+`revoked` while they are undone after a foreign change. Without a record it is litter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VERSION: Final = 1
 
 
 class RecoveryError(StateError):
-    """A commit that a crash has interrupted cannot be finished without a person's help."""
+    """A commit that a crash has interrupted needs a person to finish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class Operation:
         kind: The operation.
         path: Its path.
         slot: The number of its files in the commit's directory.
-        before: The file or link that must be there; None for none.
+        before: The file or link that must be there before; None for none.
         after: The file or link that is there afterwards.
-        mode: The mode of a directory, made or removed, or the one that is set; None for the usual
-            one.
+        mode: The mode of a directory that is made or removed, or the mode to set; None for the
+            usual one.
         former: The mode that was there before one is set.
     """
 
@@ -95,7 +95,7 @@ class Record:
 
 
 class Slots:
-    """The directory of a commit: its record, its new contents and what these replace."""
+    """The directory of a commit: its record, its new contents and the contents they replace."""
 
     def __init__(self, area: int, name: str, *, fsync: bool) -> None:
         self.name = name
@@ -130,7 +130,7 @@ class Slots:
             os.close(handle)
 
     def change_state(self, before: State, after: State) -> None:
-        """Let the record say something else from now on."""
+        """Rename the record to another state."""
         os.rename(before, after, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         if self._fsync:
             os.fsync(self.descriptor)
@@ -141,10 +141,10 @@ class Slots:
         return next((state for state in STATES if state in names), None)
 
     def read(self, state: State) -> Record | None:
-        """Return the record; None for a cut one, which cannot have been decided on.
+        """Return the record; None for a cut one, whose commit cannot have been decided.
 
         Raises:
-            RecoveryError: When it cannot be understood.
+            RecoveryError: It cannot be understood.
         """
         handle = os.open(state, READ_FILE, dir_fd=self.descriptor)
         with os.fdopen(handle, "rb") as stream:
@@ -163,7 +163,7 @@ class Slots:
         raise RecoveryError("its record cannot be understood by this version of Toolstile")
 
     def close(self) -> None:
-        """Leave it where it is."""
+        """Close it; the files stay."""
         os.close(self.descriptor)
 
     def remove(self, steps: Callable[[str], None] = lambda step: None) -> None:  # noqa: ARG005 - does nothing
@@ -195,7 +195,7 @@ Steps = Callable[[str], None]
 
 
 class BlockedError(Exception):
-    """Something else is where an operation was to be carried out."""
+    """Another file is in the place of an operation."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -216,7 +216,7 @@ class Operations:
         self._slots = slots
         self._operations = operations
         self._steps = steps
-        # What `apply` has set about; after a crash nobody knows, and the marks have to tell.
+        # The operations that `apply` has begun. None after a crash: then the marks decide.
         self._begun: list[int] | None = None
 
     def blocked(self) -> list[str]:
@@ -232,10 +232,10 @@ class Operations:
         return blocked
 
     def apply(self) -> None:
-        """Carry out what is not done yet.
+        """Carry out the operations that are not done yet.
 
         Raises:
-            BlockedError: When something else is there now; what was done before stays.
+            BlockedError: Another file is in the place of one; earlier operations stay done.
         """
         self._begun = []
         for index, operation in enumerate(self._operations):
@@ -248,7 +248,7 @@ class Operations:
                 self._apply(operation)
 
     def undo(self) -> list[str]:
-        """Put back what was done, last first; return the paths where that cannot be."""
+        """Undo the operations, last first; return the paths where that is impossible."""
         stuck: list[str] = []
         begun = range(len(self._operations)) if self._begun is None else self._begun
         for index in reversed(begun):
@@ -269,19 +269,24 @@ class Operations:
                 with descriptors.listable(self._root, directory) as handle:
                     os.fsync(handle)
             except PermissionError:
-                # Its user has closed it, so it cannot be opened by itself.
+                # Its user has closed it, so that this process cannot open it alone.
                 os.sync()
             except (FileNotFoundError, NotADirectoryError):
                 pass
         for operation in self._operations:
-            if operation.kind == "chmod":
-                with (
-                    contextlib.suppress(OSError),
-                    descriptors.parent_of(self._root, operation.path) as (parent, name),
-                ):
-                    descriptors.sync_entry(parent, name)
+            if operation.kind != "chmod":
+                continue
+            with (
+                contextlib.suppress(OSError),
+                descriptors.parent_of(self._root, operation.path) as (parent, name),
+            ):
+                handle = os.open(name, READ_FILE, dir_fd=parent)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
 
-    # --- what state is it in ---
+    # --- state ---
 
     def _state(
         self, operation: Operation, vacated: set[str]
@@ -307,12 +312,12 @@ class Operations:
         if new is None or operation.after is None:
             return "done"
         if new.st_ino != operation.after.inode:
-            # An exchange leaves the old file in the slot. Anything else is somebody's edit,
-            # or the whole tree is a copy of a crashed one: nothing is known for certain.
+            # An exchange leaves the old file in the slot. Any other file is a foreign edit, or
+            # the whole tree is a copy of a crashed one: its state is unknown.
             exchanged = operation.before is not None and new.st_ino == operation.before.inode
             return "done" if exchanged else "blocked"
         if found is not None and found.st_ino == new.st_ino:
-            # Power was lost when the disk had one half of the rename: the file has both names.
+            # Power was lost after the disk had half of the rename: the file has both names.
             return "done"
         halfway = self._slot(f"old-{operation.slot}") is not None
         before = None if halfway else operation.before
@@ -324,13 +329,13 @@ class Operations:
         self, operation: Operation, found: os.stat_result | None
     ) -> Literal["pending", "done", "blocked"]:
         if found is None:
-            # A directory may still have to be made by an operation before this one.
+            # An earlier operation may still have to make the directory.
             return "pending" if operation.before is None else "blocked"
         mode = stat.S_IMODE(found.st_mode)
         if operation.before is None:
             is_there = stat.S_ISDIR(found.st_mode)
         elif mode == operation.mode:
-            # It may be one that lets nobody read it.
+            # Without its digest, because the mode may forbid to read it.
             is_there = _looks_like(found, operation.before)
         else:
             is_there = self._is(operation.path, found, operation.before)
@@ -359,7 +364,7 @@ class Operations:
                     case "mkdir":
                         _make_directory(parent, name, operation.mode)
                     case "rmdir":
-                        # Somebody has put something into it: then it stays, with that.
+                        # A directory that others have put files into stays.
                         with contextlib.suppress(OSError):
                             os.rmdir(name, dir_fd=parent)
                     case "remove":
@@ -397,7 +402,7 @@ class Operations:
     # --- undoing ---
 
     def _undo(self, operation: Operation) -> bool:
-        """Put one operation back if it was done; tell whether it now is as if it never was."""
+        """Undo one operation if it was done; return whether no trace of it is left."""
         if operation.kind in {"install", "remove"} and not self._has_mark(operation):
             return True
         if operation.kind == "mkdir" and descriptors.look(self._root, operation.path) is None:
@@ -429,7 +434,7 @@ class Operations:
         return True
 
     def _has_mark(self, operation: Operation) -> bool:
-        """Tell whether the commit's directory shows that an operation was done, or half of it."""
+        """Return whether the commit's directory shows that an operation was done, or half done."""
         if self._slot(f"old-{operation.slot}") is not None:
             return True
         if operation.kind == "remove" or operation.after is None:
@@ -449,7 +454,7 @@ class Operations:
             self._bring_back(operation, parent, name)
             return True
         if not _looks_like(descriptors.look_in(parent, name), operation.after):
-            # Edited since; nothing is overwritten to get rid of it.
+            # Edited since, and an edit is never overwritten.
             return False
         if in_slot is not None:
             return exchange(new, self._slots, name, parent)
@@ -476,14 +481,14 @@ def _looks_like(found: os.stat_result | None, image: Image | None) -> bool:
 
 _NO_REPLACE: Final = 1
 _EXCHANGE: Final = 2
-#: What a system or file system answers that does not know the call or its flag.
+#: The errors of a system or file system that does not know the call or its flag.
 _UNKNOWN: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 _Rename = Callable[[int, bytes, int, bytes, int], int]
 
 
 def place(source: str, source_dir: int, target: str, target_dir: int) -> None:
-    """Rename to a free name; raises `FileExistsError` when it is taken."""
+    """Rename to a free name; raises `FileExistsError` if it is taken."""
     if _renameat2(source, source_dir, target, target_dir, _NO_REPLACE):
         return
     try:
@@ -495,7 +500,7 @@ def place(source: str, source_dir: int, target: str, target_dir: int) -> None:
 
 
 def exchange(source: str, source_dir: int, target: str, target_dir: int) -> bool:
-    """Exchange the files of two names in one step; returns False where that is not possible."""
+    """Exchange the files of two names in one step; returns False if the system cannot."""
     return _renameat2(source, source_dir, target, target_dir, _EXCHANGE)
 
 

@@ -25,7 +25,7 @@ from toolstile_plugins.vfs.paths import split
 
 _BLOCK_BYTES: Final = 1 << 20
 _HASHED_BYTES: Final = 1 << 20
-#: What a directory needs for what it holds to be put into it.
+#: The bits that a directory needs before entries can be put into it.
 _OF_OWNER: Final = 0o700
 
 
@@ -45,13 +45,13 @@ class Staging:
         self._sources = Counter(
             content.source for content in contents if isinstance(content, TakenFile)
         )
-        # Two links to one file would go on changing together.
+        # Only once, because two links to one file would change together.
         self._linkable = {path for path in self._removed if taken[path] == 1}
 
     def operations(self) -> tuple[Operation, ...]:
         """Stage everything and return the operations in order.
 
-        A node of another kind is removed first. Otherwise the new comes before the old goes, so
+        A node of another kind is removed first. Otherwise new files come before old ones go, so
         that a file that moves always exists.
         """
         made: list[tuple[int, Change]] = []
@@ -66,14 +66,14 @@ class Staging:
                 removes.append(self._removal(slot, change))
             if change.after is not None:
                 made.append((slot, change))
-        # A link changes the times that a file is recognised by, under each of its names.
+        # Links last, because a link changes the times that identify a file.
         made.sort(key=lambda item: self._is_linkable(item[1]))
         makes = [self._creation(slot, change) for slot, change in made]
-        # Changes come sorted, a directory before what it holds.
+        # Changes come sorted, a directory before its entries.
         files = [removal for removal in removes if removal.kind == "remove"]
         directories = [removal for removal in reversed(removes) if removal.kind == "rmdir"]
         makes.sort(key=lambda make: make.kind != "mkdir")
-        # What a directory holds is put into it while its mode lets that be.
+        # Because entries can be put into a directory only while its mode allows it.
         opening = [mode for mode in modes if mode.path in self._opened]
         closing = [mode for mode in reversed(modes) if mode.path not in self._opened]
         if any(change.changes_kind for change in self._changes):
@@ -89,7 +89,7 @@ class Staging:
 
     def _creation(self, slot: int, change: Change) -> Operation:
         after = change.after
-        assert after is not None  # noqa: S101 - of what is made
+        assert after is not None  # noqa: S101 - nothing is removed here
         if after.kind == "directory":
             mode = None if after.mode is None else after.mode | _OF_OWNER
             return Operation("mkdir", change.path, slot, mode=mode)
@@ -107,7 +107,7 @@ class Staging:
         return Operation("install", change.path, slot, before, image)
 
     def _mode_of_directory(self, slot: int, change: Change) -> Iterator[Operation]:
-        """Yield what sets the mode of a directory that stays, or that is new and a narrow one."""
+        """Yield the operation that sets the mode of a directory."""
         after = change.after
         if after is None or after.kind != "directory" or after.mode is None:
             return
@@ -125,12 +125,12 @@ class Staging:
             yield Operation("chmod", change.path, slot, mode=after.mode, former=former)
 
     def _former_mode(self, change: Change, after: Node) -> int | None:
-        """Return the mode of a file of which nothing else changes; None where something does."""
+        """Return the mode of a file if only its mode changes, else None."""
         content = after.content
         if not isinstance(content, OnDisk) or content.path != change.path:
             return None
         found = descriptors.look(self._root, change.path)
-        # Under its other names it keeps its mode, as it keeps its content when it is written.
+        # Only with one name, because a write does not change the file's other names either.
         is_alone = (
             content.pin == change.before
             and found is not None
@@ -149,7 +149,6 @@ class Staging:
         return Image(stamp.inode, stamp.size, stamp.mtime_ns, digest)
 
     def _check_place(self, path: str) -> None:
-        """Check that the directory a path lies in can be changed, and by renaming."""
         directory = split(path)[0]
         if directory not in self._checked:
             check_changeable(self._root, directory, self._opened)
@@ -173,10 +172,22 @@ class Staging:
         ):
             return
         is_taken = isinstance(content, TakenFile) and self._take(slot, content)
-        handle = self._open_taken(slot) if is_taken else self._create(slot)
+        if is_taken:
+            try:
+                handle = os.open(slot, READ_FILE, dir_fd=self._slots)
+            except PermissionError:
+                # A command may have left a file that its owner cannot read.
+                descriptors.change_mode(self._slots, slot, _OF_OWNER)
+                handle = os.open(slot, READ_FILE, dir_fd=self._slots)
+        else:
+            handle = os.open(slot, CREATE_FILE, 0o666, dir_fd=self._slots)
         try:
             if is_taken:
-                _drop_attributes(handle)
+                # Such as the marks of an overlay, and capabilities.
+                with contextlib.suppress(OSError, AttributeError):
+                    for name in os.listxattr(handle):
+                        with contextlib.suppress(OSError):
+                            os.removexattr(handle, name)
             else:
                 _fill(handle, content)
             self._give_owner(handle, change.path, content, replaces=replaces)
@@ -196,11 +207,11 @@ class Staging:
             os.utime(slot, ns=times, dir_fd=self._slots, follow_symlinks=False)
 
     def _take(self, slot: str, content: TakenFile) -> bool:
-        """Stage a file from outside without copying it; tell whether that was possible."""
+        """Stage a file from outside by renaming it; return whether that was possible."""
         try:
             status = os.lstat(content.source)
             content.check(status)
-            # Under another name, or for another path, it would go on changing.
+            # Because with another name, or at another path, the file could still change.
             if status.st_nlink > 1 or self._sources[content.source] > 1:
                 return False
             os.rename(content.source, slot, dst_dir_fd=self._slots)
@@ -210,23 +221,12 @@ class Staging:
         content.check(moved, renamed=True)
         return True
 
-    def _create(self, slot: str) -> int:
-        return os.open(slot, CREATE_FILE, 0o666, dir_fd=self._slots)
-
-    def _open_taken(self, slot: str) -> int:
-        """Return a descriptor of a file that was taken, also where its mode lets nobody read it."""
-        try:
-            return os.open(slot, READ_FILE, dir_fd=self._slots)
-        except PermissionError:
-            descriptors.change_mode(self._slots, slot, _OF_OWNER)
-            return os.open(slot, READ_FILE, dir_fd=self._slots)
-
     def _link(self, slot: str, path: str, mode: int | None) -> bool:
-        """Stage a file that moves without copying it; tell whether that was possible."""
+        """Stage a file that moves by a hard link; return whether that was possible."""
         try:
             with descriptors.parent_of(self._root, path) as (parent, name):
                 status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-                # With another mode it would be another file before it is one.
+                # Because a new mode would show under the old name, too.
                 if mode is not None and stat.S_IMODE(status.st_mode) != mode:
                     return False
                 os.link(
@@ -243,18 +243,23 @@ class Staging:
             source = content.descriptor()
         else:
             source = None
-            self._inherit_group(handle, path)
+            parent = descriptors.look(self._root, split(path)[0])
+            if parent is not None and parent.st_mode & stat.S_ISGID:
+                _own(handle, -1, parent.st_gid)
         if source is None:
             return
         try:
             status = os.fstat(source)
             _own(handle, status.st_uid, status.st_gid)
-            _copy_attributes(source, handle)
+            with contextlib.suppress(OSError, AttributeError):
+                for name in os.listxattr(source):
+                    with contextlib.suppress(OSError):
+                        os.setxattr(handle, name, os.getxattr(source, name))
         finally:
             os.close(source)
 
     def _replaced(self, handle: int, path: str) -> int | None:
-        """Return a descriptor of the file that is replaced; of an unreadable one take the owner."""
+        """Return a descriptor of the replaced file; of an unreadable file, only take its owner."""
         try:
             return descriptors.open_file(self._root, path)[0]
         except PermissionError:
@@ -263,72 +268,39 @@ class Staging:
                 _own(handle, status.st_uid, status.st_gid)
             return None
 
-    def _inherit_group(self, handle: int, path: str) -> None:
-        parent = descriptors.look(self._root, split(path)[0])
-        if parent is not None and parent.st_mode & stat.S_ISGID:
-            _own(handle, -1, parent.st_gid)
-
 
 def _own(handle: int, user: int, group: int) -> None:
     status = os.fstat(handle)
     if user in {-1, status.st_uid} and group == status.st_gid:
         return
-    # Who may not give a file away keeps it, as every editor that saves by renaming does.
+    # A user who may not give files away keeps them, as in editors that save by renaming.
     with contextlib.suppress(PermissionError):
         os.fchown(handle, user, group)
-
-
-def _drop_attributes(handle: int) -> None:
-    """Drop what a file has besides its content: what an overlay noted, and capabilities."""
-    if not hasattr(os, "listxattr"):
-        return
-    with contextlib.suppress(OSError):
-        for name in os.listxattr(handle):
-            with contextlib.suppress(OSError):
-                os.removexattr(handle, name)
-
-
-def _copy_attributes(source: int, target: int) -> None:
-    if not hasattr(os, "listxattr"):
-        return
-    with contextlib.suppress(OSError):
-        for name in os.listxattr(source):
-            with contextlib.suppress(OSError):
-                os.setxattr(target, name, os.getxattr(source, name))
 
 
 def _fill(handle: int, content: Content) -> None:
     if isinstance(content, OnDisk | TakenFile):
         source = content.descriptor()
         try:
-            _copy_extents(source, handle, content.size)
+            # By extents, which leaves out the holes of a file.
+            for start, end in _extents(source, content.size):
+                os.lseek(source, start, os.SEEK_SET)
+                os.lseek(handle, start, os.SEEK_SET)
+                left = end - start
+                # The system can copy without reading, by sharing blocks.
+                with contextlib.suppress(OSError, AttributeError):
+                    while left > 0 and (done := os.copy_file_range(source, handle, left)):
+                        left -= done
+                while left > 0 and (block := os.read(source, min(_BLOCK_BYTES, left))):
+                    _write_all(handle, block)
+                    left -= len(block)
+            os.ftruncate(handle, content.size)
         finally:
             os.close(source)
         return
     with content.open() as stream:
         while block := stream.read(_BLOCK_BYTES):
             _write_all(handle, block)
-
-
-def _copy_extents(source: int, target: int, size: int) -> None:
-    """Copy a file, leaving out its holes."""
-    for start, end in _extents(source, size):
-        os.lseek(source, start, os.SEEK_SET)
-        os.lseek(target, start, os.SEEK_SET)
-        left = end - start - _copy_inside(source, target, end - start)
-        while left > 0 and (block := os.read(source, min(_BLOCK_BYTES, left))):
-            _write_all(target, block)
-            left -= len(block)
-    os.ftruncate(target, size)
-
-
-def _copy_inside(source: int, target: int, size: int) -> int:
-    """Copy without reading where the system can, by sharing blocks; return how much it was."""
-    left = size
-    with contextlib.suppress(OSError, AttributeError):
-        while left > 0 and (done := os.copy_file_range(source, target, left)):
-            left -= done
-    return size - left
 
 
 def _extents(source: int, size: int) -> Iterator[tuple[int, int]]:

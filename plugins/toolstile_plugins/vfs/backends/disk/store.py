@@ -15,7 +15,6 @@ from toolstile_hookspecs import Deadline, Durability, ToolstileError
 from toolstile_hookspecs.services.workspace import WorkspaceLayers
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import (
-    Change,
     Changes,
     Lock,
     Prepared,
@@ -41,7 +40,6 @@ from toolstile_plugins.vfs.backends.disk.descriptors import (
     node_of,
     stamp_of,
     sweep_watches,
-    unopened,
 )
 from toolstile_plugins.vfs.backends.disk.operations import (
     BlockedError,
@@ -64,7 +62,7 @@ log = logging.getLogger("toolstile.vfs")
 class DiskTransaction:
     """A commit that is prepared."""
 
-    def __init__(  # noqa: PLR0913 - what it takes over from the area
+    def __init__(  # noqa: PLR0913 - each is named
         self, root: str, hold: Hold, slots: Slots, work: Operations, *, fsync: bool, steps: Steps
     ) -> None:
         self._root = root
@@ -75,59 +73,55 @@ class DiskTransaction:
         self._steps = steps
 
     def commit(self) -> None:
-        """Decide, and carry it out.
+        """Decide, then carry out the operations.
 
         Raises:
-            ConflictError: When a file was changed from outside at the last moment; what was
-                done before was put back.
-            OSError: When the system refuses; put back alike, and said what it means.
+            ConflictError: A file was changed from outside at the last moment; every operation
+                was undone.
+            OSError: The system refuses; every operation was undone.
         """
         try:
-            self._decide_and_apply()
+            self._steps("deciding")
+            try:
+                self._slots.change_state("prepared", "decided")
+            except OSError:
+                self._slots.remove()
+                raise
+            self._steps("decided")
+            try:
+                self._hold.mark()
+                self._work.apply()
+            except BlockedError as error:
+                self._revoke()
+                raise conflict([error.path]) from None
+            except OSError:
+                self._revoke()
+                raise
+            self._steps("applied")
+            try:
+                if self._fsync:
+                    self._work.sync()
+                self._slots.remove(self._steps)
+            except OSError:
+                # The changes are made; recovery finds the record and finishes the commit.
+                log.exception("The record of a commit could not be removed.")
         except OSError as error:
             raise explained(error, "", self._root) from error
         finally:
             self._hold.release()
 
     def leave(self) -> None:
-        """Leave it prepared: nobody knows yet whether it was decided."""
+        """Leave it prepared, because its decision is unknown."""
         try:
             self._slots.close()
         finally:
             self._hold.release()
 
     def rollback(self) -> None:
-        """Drop it."""
         try:
             self._slots.remove()
         finally:
             self._hold.release()
-
-    def _decide_and_apply(self) -> None:
-        try:
-            self._steps("deciding")
-            self._slots.change_state("prepared", "decided")
-        except OSError:
-            self._slots.remove()
-            raise
-        self._steps("decided")
-        try:
-            self._hold.mark()
-            self._work.apply()
-        except BlockedError as error:
-            self._revoke()
-            raise conflict([error.path]) from None
-        except OSError:
-            self._revoke()
-            raise
-        self._steps("applied")
-        try:
-            if self._fsync:
-                self._work.sync()
-            self._slots.remove(self._steps)
-        except OSError:
-            # All is done; the next one to come finds that, too.
-            log.exception("The record of a commit could not be removed.")
 
     def _revoke(self) -> None:
         self._slots.change_state("decided", "revoked")
@@ -146,7 +140,7 @@ Decided = Callable[[str], bool | None]
 
 
 class UndecidedError(RecoveryError):
-    """The decider cannot say yet whether a commit was decided.
+    """The decider does not know yet whether a commit was decided.
 
     Args:
         reason: Why.
@@ -159,7 +153,7 @@ class UndecidedError(RecoveryError):
 
 
 class Undecided(NamedTuple):
-    """A commit of which nobody can say yet whether it was decided.
+    """A commit whose decision is not known yet.
 
     Args:
         message: The reason, for the calls that are refused.
@@ -170,7 +164,7 @@ class Undecided(NamedTuple):
     paths: frozenset[str]
 
     def covers(self, path: str) -> bool:
-        """Tell whether it changes a path, or what is above it."""
+        """Return whether it changes a path or a directory above."""
         return any(path == each or path.startswith(f"{each}/") for each in self.paths)
 
 
@@ -184,9 +178,10 @@ class CommitArea:
         steps: Called before each step of a commit.
 
     Attributes:
-        stopped: What recovery could not finish, and why; nothing can be committed until then.
-        undecided: The commits that wait for an answer; they keep others from their paths only.
-        decided: Tells whether the call of a key was committed; None until somebody can.
+        stopped: The commit that recovery could not finish, and the reason. No call can commit
+            before it is finished.
+        undecided: The commits whose decision is unknown. They block their own paths only.
+        decided: Returns whether the call of a key was committed; None until there is a decider.
     """
 
     def __init__(self, root: Callable[[], int], name: str, *, fsync: bool, steps: Steps) -> None:
@@ -215,14 +210,15 @@ class CommitArea:
         return DiskTransaction(self._name, hold, slots, work, fsync=self._fsync, steps=self._steps)
 
     def finish_others(self, hold: Hold, paths: Iterable[str] | None = None) -> None:
-        """Finish what killed processes have left.
+        """Finish the commits of killed processes.
 
         Args:
             hold: The lock of the workspace.
-            paths: The paths that are to be used; None for any.
+            paths: The paths that the caller needs; None for all.
 
         Raises:
-            RecoveryError: When something is stuck, or waits for an answer about one of the paths.
+            RecoveryError: A commit cannot be finished, or the decision about one of the paths is
+                unknown.
         """
         self.recover(hold)
         refusals = [each.message for each in self.undecided] if paths is None else []
@@ -231,25 +227,31 @@ class CommitArea:
             raise RecoveryError(self.stopped or refusals[0])
 
     def refusal(self, path: str) -> str | None:
-        """Return why a path can be neither read nor written now."""
+        """Return the reason why a path cannot be used now."""
         if self.stopped is not None:
             return self.stopped
         return next((each.message for each in self.undecided if each.covers(path)), None)
 
     def recover(self, hold: Hold) -> None:
-        """Finish every commit that was decided, drop every other one; see `stopped`."""
+        """Finish every decided commit and drop all others; see `stopped`."""
         before, self.stopped = self.stopped, None
         known, undecided = {each.message for each in self.undecided}, list[Undecided]()
         names = os.listdir(hold.area)  # noqa: PTH208 - of a descriptor
         hold.watches = [name for name in names if name.startswith(WATCH_PREFIX)]
         for name in Slots.found(names):
             try:
-                self._recover_one(hold, name)
+                slots = Slots(hold.area, name, fsync=self._fsync)
+                try:
+                    self._finish(slots, hold)
+                except BaseException:
+                    slots.close()
+                    raise
+                slots.remove()
             except UndecidedError as error:
                 paths = frozenset(operation.path for operation in error.record.operations)
                 waiting = Undecided(self._wait_report(name, error, sorted(paths)), paths)
                 undecided.append(waiting)
-                # Who decides is made known in a moment, and may well be able to say.
+                # No warning at the start, because the decider registers a moment later.
                 if waiting.message not in known and self.decided is not None:
                     log.warning("%s: %s", self._name, waiting.message)
             except (RecoveryError, OSError) as error:
@@ -257,22 +259,13 @@ class CommitArea:
                 if self.stopped != before:
                     log.log(logging.ERROR, "%s: %s", self._name, self.stopped)
             except BaseException as error:
-                # A caller that catches it must not take the workspace for a sound one.
+                # Because a caller may catch the error and use the workspace.
                 self.stopped = self._report(name, error)
                 raise
         self.undecided = tuple(undecided)
 
-    def _recover_one(self, hold: Hold, name: str) -> None:
-        slots = Slots(hold.area, name, fsync=self._fsync)
-        try:
-            self._finish(slots, hold)
-        except BaseException:
-            slots.close()
-            raise
-        slots.remove()
-
     def _finish(self, slots: Slots, hold: Hold) -> None:
-        """Bring one commit to its end; raises `RecoveryError` when a person has to help."""
+        """Bring one commit to its end; raises `RecoveryError` if that needs a person."""
         state = slots.state()
         record = None if state is None else slots.read(state)
         if record is None:
@@ -297,18 +290,17 @@ class CommitArea:
             "The workspace was left in the middle of a commit, which cannot be "
             f"finished: {_cause(error)}. Nothing was overwritten, and nothing can be committed "
             "until a person decides: put the files back as they were, and it is finished; or "
-            f"remove {RESERVED}/{name}, which holds its new and former contents, and it is given "
-            "up where it stands. This requires human intervention."
+            f"remove {RESERVED}/{name}, which holds its new and former contents, to abandon it "
+            "half done. This requires human intervention."
         )
 
     def _wait_report(self, name: str, error: UndecidedError, paths: list[str]) -> str:
         return (
-            f"The workspace was left in the middle of a commit of {shown(paths)}, and "
-            f"nobody can say yet whether it was decided: {_cause(error)}. Nothing was overwritten. "
-            "Calls that use these paths are refused until that is known, for which the next one "
-            f"asks again; all others go on. If it never can be known, remove {RESERVED}/{name}, "
-            "which holds its new and former contents, and it is given up where it stands. This "
-            "requires human intervention."
+            f"The workspace was left in the middle of a commit of {shown(paths)}, and whether it "
+            f"was decided is unknown: {_cause(error)}. Nothing was overwritten. Calls that use "
+            "these paths are refused until the decision is known; each of them asks for it again. "
+            f"If it stays unknown, remove {RESERVED}/{name}, which holds its new and former "
+            "contents, to abandon it half done. This requires human intervention."
         )
 
 
@@ -322,7 +314,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _is_decided(record: Record, decided: Decided | None) -> bool:
-    """Tell what became of a commit that was prepared when its process died."""
+    """Return whether a commit that was prepared when its process died was decided."""
     if record.key is None:
         return False
     try:
@@ -331,11 +323,11 @@ def _is_decided(record: Record, decided: Decided | None) -> bool:
         reason = str(error).rstrip(".")
         raise UndecidedError(f"its decider cannot say: {reason}", record) from error
     except Exception as error:
-        # Anybody's exception, which may tell secrets; its class has to do.
+        # Only its class, because the text of an unknown exception may hold secrets.
         reason = type(error).__name__
         raise UndecidedError(f"its decider has failed ({reason})", record) from error
     if answer is None:
-        msg = f"the store that knows of {record.key} has not said what became of the call"
+        msg = f"the store that decides about {record.key} has not answered"
         raise UndecidedError(msg, record)
     return answer
 
@@ -349,16 +341,16 @@ def _stop_at(paths: list[str]) -> None:
 
 
 _PATIENCE: Final = 1.0
-"""Seconds for which a store waits while another one finishes what a crash has left."""
+"""Seconds for which a store waits while another one finishes the commits after a crash."""
 
 
 class DiskStore(Store):
     """A directory, reached through a descriptor of it: renamed, it stays the same workspace.
 
     Several stores, in one process or several, may lie on one directory. Commits take turns by a
-    lock in `.toolstile/`, which is made at the first commit. Links are not followed, and what is
-    neither file nor directory is never opened. A commit replaces files: other hard links of
-    a file that is written keep its former content.
+    lock in `.toolstile/`, which the first commit makes. Links are not followed. FIFOs, sockets and
+    devices are never opened. A commit replaces files: other hard links of a file that is written
+    keep its former content.
 
     Other programs can see the tree between two renames of one commit.
 
@@ -369,11 +361,11 @@ class DiskStore(Store):
 
     Attributes:
         root: The directory's path.
-        stopped: The commit that recovery could not finish, and why; None when all is well.
-            Until then nothing can be committed.
+        stopped: The commit that recovery could not finish, and the reason, else None. Before it is
+            finished, no call can commit.
 
     Raises:
-        OSError: When it is not a directory that can be opened.
+        OSError: It is not a directory that can be opened.
     """
 
     def __init__(
@@ -385,9 +377,18 @@ class DiskStore(Store):
     ) -> None:
         self.root = os.path.realpath(root)
         self.directories = (self.root,)
-        self._descriptor: int | None = _open_root(self.root)
+        try:
+            self._descriptor: int | None = os.open(
+                self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+            )
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno is not None else str(error)
+            raise type(error)(
+                f"{self.root} cannot be a workspace: {reason}. Give a directory that exists and "
+                "can be read."
+            ) from error
         self._lock = WorkspaceLock(self._handle)
-        # Whether a commit of ours was left undecided, which nobody has looked at since.
+        # Whether a commit of this store was left undecided and not recovered since.
         self._has_left = False
         fsync = durability == "power"
         self._area = CommitArea(self._handle, self.root, fsync=fsync, steps=steps)
@@ -401,7 +402,6 @@ class DiskStore(Store):
     # --- as a base ---
 
     def look(self, path: str) -> Node | None:
-        """Return what is at a path."""
         with self._explained(path):
             status = descriptors.look(self._handle(), path)
         if status is None:
@@ -410,15 +410,12 @@ class DiskStore(Store):
         return node_of(self._handle, path, status)
 
     def names(self, path: str) -> Mapping[str, Kind]:
-        """Return what a directory holds, without what no path here can name."""
         return self.contents(path)[0]
 
     def hidden(self, path: str) -> Mapping[str, str]:
-        """Return the names in a directory that no path here can hold, each with the reason."""
         return self.contents(path)[1]
 
     def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
-        """Return both, `names` and `hidden`, by one look at the directory."""
         scanned = self._scan(path)
         usable: dict[str, Kind] = {name: kind for name, kind in scanned if paths.is_usable(name)}
         ours = paths.RESERVED if not path else None
@@ -426,7 +423,6 @@ class DiskStore(Store):
         return usable, {name: paths.why_unusable(name) for name in others}
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
-        """Yield what is at names of a directory."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._explained(path):
             with descriptors.listable(self._handle(), path) as directory:
                 found = [(name, descriptors.look_in(directory, name)) for name in names]
@@ -435,7 +431,6 @@ class DiskStore(Store):
                     yield name, node_of(self._handle, paths.join(path, name), status)
 
     def readonly(self, path: str) -> str | None:
-        """Return why a path cannot be changed here, or None when it can."""
         refusal = self._area.refusal(path)
         if refusal is not None:
             return refusal
@@ -444,19 +439,16 @@ class DiskStore(Store):
         return None
 
     def check_changeable(self, directory: str) -> None:
-        """Check that what a directory holds can be changed; of one not there, what is above it."""
         with self._explained(directory):
             check_changeable(self._handle(), directory)
 
     def notice(self) -> str | None:
-        """Return what recovery could not finish, having tried once more."""
         if self.stopped is not None or self._area.undecided or self._has_left:
             with self._explained():
                 self._finish_others()
         return self.stopped or next((each.message for each in self._area.undecided), None)
 
     def unchanged(self, path: str, version: object | None) -> bool:
-        """Tell whether a path is still in the state of a version."""
         status = descriptors.look(self._handle(), path)
         if status is None:
             return version is None
@@ -471,12 +463,11 @@ class DiskStore(Store):
     # --- commits ---
 
     def try_hold(self) -> Hold | None:
-        """Keep all others from committing; None while another one does."""
         with self._explained():
             hold = self._lock.try_hold(create=True)
             if hold is not None:
                 try:
-                    # What was decided is seen by the call that holds it.
+                    # Because the call must see the changes of decided commits.
                     self._area.recover(hold)
                 except BaseException:
                     hold.release()
@@ -484,14 +475,13 @@ class DiskStore(Store):
             return hold
 
     def watch(self, hold: Lock | None = None) -> WatchMark | None:
-        """Set a watch; None while another commit holds the workspace."""
         with self._explained():
             self._check_there()
             held = hold if isinstance(hold, Hold) else self._lock.try_hold(create=True)
             if held is None:
                 return None
             try:
-                # Half a commit must not be read; one that nobody has decided yet marks later.
+                # Half a commit must not be read. An undecided commit marks its watches later.
                 self._area.finish_others(held, ())
                 return WatchFile(held.area)
             finally:
@@ -499,7 +489,6 @@ class DiskStore(Store):
                     held.release()
 
     def begin(self, changes: Changes, hold: Lock | None = None) -> Transaction | None:
-        """Check what was seen and prepare what was made, without waiting."""
         given = hold if isinstance(hold, Hold) else None
         with self._explained():
             self._check_there()
@@ -522,7 +511,6 @@ class DiskStore(Store):
     def exclusive_path(
         self, hold: Lock | None = None, deadline: Deadline | None = None
     ) -> Generator[str]:
-        """Give the real directory while no commit happens there."""
         given, hold = isinstance(hold, Hold), None
         with self._explained():
             self._check_in_place()
@@ -542,35 +530,33 @@ class DiskStore(Store):
                 hold.release()
 
     def layers(self) -> WorkspaceLayers:
-        """Return the directory."""
         with self._explained():
             self._check_in_place()
         return WorkspaceLayers(self.root)
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
-        """Finish after a crash what was decided, drop what was not; see `stopped`.
+        """After a crash, finish decided commits and drop all others; see `stopped`.
 
         Args:
-            decided: Tells of a top-level key whether it was; None while nobody can say. It is
-                asked later, too, when another process is found to have died.
+            decided: Returns whether the call of a top-level key was committed; None while that is
+                unknown. The store asks it later, too, after other processes have died.
         """
         self._area.decided = decided
         self._finish_others()
-        # Because another store may be finishing them: what a call reads before that conflicts.
+        # Because another store may be finishing them, and an earlier read would conflict.
         until, left = time.monotonic() + _PATIENCE, self._commits()
         while left and self._lock.is_held() and time.monotonic() < until:
             time.sleep(0.005)
             left &= self._commits()
 
     def leave(self, transaction: Transaction) -> None:
-        """Leave a transaction prepared, for recovery."""
         if isinstance(transaction, DiskTransaction):
             transaction.leave()
             self._has_left = True
 
     def _finish_others(self) -> None:
         hold = self._lock.try_hold(create=False)
-        # Held, it belongs to a living process.
+        # Without the lock, it belongs to a living process.
         if hold is not None:
             try:
                 self._area.recover(hold)
@@ -582,7 +568,6 @@ class DiskStore(Store):
         self._has_left = hold is None and self._has_left
 
     def close(self) -> None:
-        """Close the directory."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -614,7 +599,7 @@ class DiskStore(Store):
             return []
 
     def _check_reads(self, changes: Changes, hold: Hold | None) -> Transaction | None:
-        """Check what a call has read that writes nothing; no half of a commit may be in it."""
+        # Of several paths, some could be read before a commit and others after it.
         if hold is None and len(changes.seen) > 1:
             hold = self._lock.try_hold(create=False)
             if hold is None and self._lock.is_held():
@@ -626,7 +611,7 @@ class DiskStore(Store):
         finally:
             if hold is not None:
                 hold.release()
-        return Prepared(_nothing, _nothing)
+        return Prepared(lambda: None, lambda: None)
 
     def _check_there(self) -> None:
         if os.fstat(self._handle()).st_nlink == 0:
@@ -647,7 +632,6 @@ class DiskStore(Store):
 
     @contextmanager
     def _explained(self, path: str = "") -> Generator[None]:
-        """Let the system's errors say what they mean here."""
         try:
             yield
         except OSError as error:
@@ -656,34 +640,25 @@ class DiskStore(Store):
             raise explained(error, path, self.root) from error
 
 
-def _open_root(root: str) -> int:
-    try:
-        return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise unopened(error, root) from error
-
-
 def _check_unwatched(root: int, changes: Changes) -> None:
-    """Raise `ConflictError` where others changed what a watched call overwrites or removes.
+    """Raise `ConflictError` if others changed a path that a watched call overwrites or removes.
 
-    What it has overwritten was pinned after it was read, so the pin may be of the change. What
-    others have moved into a directory may be older than the call, yet the directory is not.
+    The call pins a path after its program has read it, so the pin may be of the change. Files that
+    others have moved into a directory may be older than the call, but the directory is not.
     """
     began = [watch.began_ns for watch in changes.watches if isinstance(watch, WatchFile)]
-    moved = [
-        change.path for change in changes.made if began and _changed_ns(root, change) >= min(began)
-    ]
+    moved: list[str] = []
+    for change in changes.made if began else ():
+        changed_ns = 0
+        if isinstance(change.before, Pin):
+            changed_ns = change.before.stamp.ctime_ns
+        elif change.kind == "directory" and not change.keeps:
+            status = descriptors.look(root, change.path)
+            changed_ns = 0 if status is None else status.st_ctime_ns
+        if changed_ns >= min(began):
+            moved.append(change.path)
     if moved:
         raise conflict(moved)
-
-
-def _changed_ns(root: int, change: Change) -> int:
-    """Return when a file, or a directory to be removed, last changed; 0 for all else."""
-    if isinstance(change.before, Pin):
-        return change.before.stamp.ctime_ns
-    is_removed = change.kind == "directory" and not change.keeps
-    status = descriptors.look(root, change.path) if is_removed else None
-    return 0 if status is None else status.st_ctime_ns
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
@@ -692,7 +667,3 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
     if entry.is_symlink():
         return "link"
     return "file" if entry.is_file(follow_symlinks=False) else "other"
-
-
-def _nothing() -> None:
-    return
