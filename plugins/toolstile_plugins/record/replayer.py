@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from threading import Lock
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from toolstile_hookspecs import (
     NOTICE,
@@ -50,59 +50,9 @@ def hides_some(call: RecordedCall, recorded: object) -> bool:
     return call.masked and MASK in json.dumps(recorded)
 
 
-def is_of(call: RecordedCall, params: Any, recorded: Any = None) -> bool:
-    """Tell whether params may be those of a recorded call.
-
-    Secrets of its value and of the user's credentials are masked in its params too. They are
-    unknown when the call is made again.
-
-    Args:
-        call: The recorded call.
-        params: Params as JSON values, with their own secrets masked.
-        recorded: The recorded params, where others went on.
-    """
-    recorded = call.params if recorded is None else recorded
-    if key_of(recorded) == key_of(params):
-        return True
-    return hides_some(call, recorded) and may_be(recorded, params)
-
-
-def may_be(recorded: object, given: object) -> bool:
-    """Tell whether a JSON value may be the recorded one before it was masked.
-
-    Example:
-        >>> may_be({"note": "call ***"}, {"note": "call Ada"}), may_be([1, "***"], [2, "a"])
-        (True, False)
-    """
-    if recorded == MASK:
-        return isinstance(given, (str, int, float))
-    if isinstance(recorded, str):
-        return isinstance(given, str) and _text_may_be(recorded, given)
-    if isinstance(recorded, dict) and isinstance(given, dict):
-        one, other = cast("dict[str, object]", recorded), cast("dict[str, object]", given)
-        return one.keys() == other.keys() and all(may_be(one[name], other[name]) for name in one)
-    if isinstance(recorded, list) and isinstance(given, list):
-        items, others = cast("list[object]", recorded), cast("list[object]", given)
-        return len(items) == len(others) and all(map(may_be, items, others))
-    # As JSON: Python takes true for 1.
-    return key_of(recorded) == key_of(given)
-
-
-def _text_may_be(recorded: str, given: str) -> bool:
-    first, *parts = recorded.split(MASK)
-    if not parts:
-        return recorded == given
-    *parts, last = parts
-    end = len(given) - len(last)
-    if not given.startswith(first) or not given.endswith(last) or end < len(first):
-        return False
-    start = len(first)
-    for part in parts:
-        found = given.find(part, start, end)
-        if found < 0:
-            return False
-        start = found + len(part)
-    return True
+def is_of(call: RecordedCall, params: Any) -> bool:
+    """Tell whether params, with their secrets masked, are those of a recorded call."""
+    return key_of(call.params) == key_of(params)
 
 
 class NotRecordedError(LookupError):
@@ -165,7 +115,7 @@ class ByArguments:
             NotRecordedError: There is none.
         """
         with self._lock:
-            found = self._calls.get((tool, key_of(params))) or self._alike(tool, params)
+            found = self._calls.get((tool, key_of(params)))
             if found:
                 return found.popleft()
         if found is not None:
@@ -177,19 +127,6 @@ class ByArguments:
             f"No call of {tool} with these arguments is in the record: "
             f"{_shortened(key_of(params))}. It cannot be answered; do without it."
         )
-
-    def _alike(self, tool: str, params: Any) -> deque[Numbered] | None:
-        """Return the calls of the first that may be this one, where secrets keep one from knowing.
-
-        Without any that is left, return those that have answered.
-        """
-        alike = [
-            queue
-            for (name, _), queue in self._calls.items()
-            if name == tool and queue and is_of(queue[0].call, params)
-        ]
-        first = min(alike, key=lambda queue: queue[0].line, default=None)
-        return self._calls.get((tool, key_of(params))) if first is None else first
 
     def left(self) -> list[Numbered]:
         """Return the recorded calls that have not answered any, in order."""
@@ -575,13 +512,13 @@ def _shown(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Any:
 
 
 def _is_asked(tool: Tool[Any, Any], call: RecordedCall, given: Any) -> bool:
-    """Tell whether a person was asked about params, who may have edited them."""
+    """Tell whether a person was asked about params; a person may have edited them since."""
     codec = tool.params_codec
     try:
         plain = json.loads(codec.encode(codec.decode(json.dumps(call.arguments))))
     except ToolValidationError:
         return is_of(call, given)
-    return is_of(call, given, masked(plain, codec.secret_schema()))
+    return key_of(masked(plain, codec.secret_schema())) == key_of(given)
 
 
 def _said_again(call: RecordedCall, approval: Approval) -> ApprovalAnswer:

@@ -482,18 +482,8 @@ class Secretive:
         return [MarkdownSection(key="secretive", title="Secretive", tools=[look_up, greet])]
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize(
-    "wish",
-    [
-        ("echo", {"text": "with t0ken-4711"}),
-        ("look_up", {"key": "hunter2"}),
-        ("greet", {"user": "hunter2", "number": 1234, "password": "hunter2"}),
-        ("greet", {"user": "ada", "number": 1234, "password": "1234"}),
-    ],
-)
-@pytest.mark.parametrize("auth", [None, Secret("t0ken-4711")])
-def test_secrets_that_stand_elsewhere_keep_no_call_from_being_found(desk, path, wish, strict, auth):
+def secretly_replayed(desk: Any, path: Any, wish: tuple[str, Any], auth: Any, strict: bool) -> Any:
+    """Record a call with credentials, and make it again with others."""
     with desk.recording(path, plugins=[Secretive()], auth=Secret("t0ken-4711")) as tools:
         tools.dispatch(ToolCall(*wish))
     replay = Replayer(Recording.load(path), strict=strict)
@@ -501,8 +491,34 @@ def test_secrets_that_stand_elsewhere_keep_no_call_from_being_found(desk, path, 
         Host(discover=False, plugins=[desk.Desk(), Secretive(), replay]) as host,
         host.executor(auth=auth) as tools,
     ):
-        assert tools.dispatch(ToolCall(*wish)).success
-    assert replay.unused == []
+        return tools.dispatch(ToolCall(*wish)), replay.unused
+
+
+NAMED = ("echo", {"text": "with t0ken-4711"})
+OWN = ("greet", {"user": "hunter2", "number": 1234, "password": "hunter2"})
+ELSEWHERE = ("greet", {"user": "ada", "number": 1234, "password": "1234"})
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("wish", "auth"),
+    [(NAMED, Secret("t0ken-4711")), (OWN, None), (ELSEWHERE, None)],
+    ids=["credentials", "own", "number"],
+)
+def test_secrets_that_the_call_has_again_keep_it_from_nothing(desk, path, wish, auth, strict):
+    outcome, unused = secretly_replayed(desk, path, wish, auth, strict)
+    assert outcome.success
+    assert unused == []
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("wish", [NAMED, ("look_up", {"key": "hunter2"})])
+def test_a_call_whose_arguments_hold_a_secret_of_another_place_is_not_found(
+    desk, path, wish, strict
+):
+    outcome, unused = secretly_replayed(desk, path, wish, None, strict)
+    assert "cannot be answered" in outcome.text
+    assert [each.call.params for each in unused] != [wish[1]]
 
 
 def test_what_only_looks_like_a_mask_stands_for_nothing(desk, path):
