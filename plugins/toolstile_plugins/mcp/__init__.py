@@ -1,7 +1,7 @@
 """The Model Context Protocol: a server for any client, a gateway for any server.
 
-Settings, `[plugins.mcp]`: see `McpSettings`. What speaks the protocol is the official SDK (the
-extra `mcp`); it is imported only where something is served, or a server is configured.
+Settings, `[plugins.mcp]`: see `McpSettings`. The official SDK (the extra `mcp`) speaks the
+protocol; it is imported only to serve, or if a server is configured.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_diagnose(settings: McpSettings) -> Iterator[Diagnostic]:
-    """Find out whether the servers can be started, and where they run, what to look at."""
+    """Check that the servers can be started, and, in an open host, their tools."""
     servers = {name: server for name, server in settings.servers.items() if server.enabled}
     if not servers:
         return
-    yield file_finding(settings.pins, "what is known of MCP servers' tools")
+    yield file_finding(settings.pins, "the known tools of MCP servers")
     for name, server in servers.items():
         yield _of_server(name, server)
     if settings.gateway is not None:
         from toolstile_plugins.mcp.gateway.check import found_of  # only `doctor` comes here
 
         for upstream in settings.gateway.upstreams:
-            # A server that is missing is told in its plugin's report.
+            # The report of a server's plugin tells that the server is missing.
             for told in found_of(upstream, None).told():
                 remedy = f"Fix plugins.mcp.servers.{upstream.name}, or see `toolstile mcp check`."
                 yield Diagnostic.warning(f"tools of MCP server {upstream.name}", told, remedy)
@@ -67,7 +67,7 @@ def toolstile_diagnose(settings: McpSettings) -> Iterator[Diagnostic]:
 
 @hookimpl
 def toolstile_resources(settings: McpSettings) -> list[Binding[Any]]:
-    """Offer the client that has called a tool as a way to ask beside an inbox."""
+    """Offer the client of a call as a way to ask beside an inbox."""
 
     def at_client(resources: ResourceResolver) -> AtClient:  # noqa: ARG001 - it needs none
         return _Client(settings.serve.elicitation_timeout)
@@ -95,8 +95,8 @@ class _Client:
 def toolstile_approve(
     request: ApprovalRequest, settings: McpSettings
 ) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
-    """Ask the person at the client that has called the tool."""
-    # The SDK is heavy, and where nothing is served nobody is asked.
+    """Ask the person at the client that made the call."""
+    # Because the SDK is heavy, and no host asks here without a client, this import is late.
     from toolstile_plugins.mcp.server.elicitation import ask
 
     return ask(request, settings.serve.elicitation_timeout)
@@ -123,7 +123,7 @@ def toolstile_lifespan(
     if not any(server.enabled for server in settings.servers.values()):
         return None
     with needing("plugins.mcp.servers needs the MCP SDK, which is not installed.", "mcp"):
-        # Late: most hosts have no such servers.
+        # Because most hosts have no such servers, this import is late.
         from toolstile_plugins.mcp.gateway.gateway import running
     return running(host, settings)
 
@@ -131,21 +131,17 @@ def toolstile_lifespan(
 def _of_server(name: str, server: ServerSettings) -> Diagnostic:
     subject, table = f"MCP server {name}", f"plugins.mcp.servers.{name}"
     try:
-        for where, text in _written(server):
+        args = (("args", text) for text in server.args)
+        written = [("url", server.url or ""), *args, *server.env.items(), *server.headers.items()]
+        for where, text in written:
             filled(text, where)
     except ServerFault as error:
         return Diagnostic.error(subject, f"Its {error}.", f"Set the variable, or fix {table}.")
     if server.cwd is not None and not Path(server.cwd).is_dir():
-        fault = "The directory it is started in is not there."
+        fault = f"Its directory {server.cwd} does not exist."
         return Diagnostic.error(subject, fault, f"Fix {table}.cwd.")
     path = server.env.get("PATH", os.environ.get("PATH"))
     if server.command is not None and shutil.which(server.command, path=path) is None:
-        fault = f"There is no program {server.command!r} that can be started."
+        fault = f"The program {server.command!r} cannot be found."
         return Diagnostic.error(subject, fault, f"Install it, or fix {table}.command.")
     return Diagnostic.ok(subject, "It can be asked; `toolstile mcp check` shows its tools.")
-
-
-def _written(server: ServerSettings) -> list[tuple[str, str]]:
-    """Return the texts in which variables may stand, with where each is written."""
-    args = (("args", text) for text in server.args)
-    return [("url", server.url or ""), *args, *server.env.items(), *server.headers.items()]

@@ -45,7 +45,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="with --http on a loopback address: also serve the console there, to the person who "
         "opens the printed address",
     )
-    # Add the commands beneath `toolstile mcp`; without one of them it serves.
+    # Without one of these commands, `toolstile mcp` serves.
     add = subcommands(parser, required=False)
     check = add(
         "check",
@@ -83,7 +83,7 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
         return print_tables(
             args.file, write, with_values=args.with_values, configured=settings.servers
         )
-    # The SDK is heavy, and no other command needs it.
+    # Because the SDK is heavy, only the commands that need it import it.
     if args.what == "check":
         with needing("`toolstile mcp check` needs the MCP SDK.", "mcp"):
             from toolstile_plugins.mcp.gateway.check import check
@@ -102,7 +102,7 @@ def commands(command: type[Command]) -> list[Command]:
             run=_run,
             configure=_configure,
             defaults={"approver": NAME},
-            # A check connects to the servers, which a host that only looks does not.
+            # A check connects to the servers; a host that only looks does not.
             purpose=lambda args: (
                 "serve" if args.what is None else "call" if args.what == "check" else "look"
             ),

@@ -44,30 +44,30 @@ class ServeSettings(BaseModel):
     """The settings of serving the host's tools, prompt and workspace.
 
     Args:
-        name: What the server calls itself.
+        name: The server's name for clients.
         page_size: How many resources a page has; tools and prompts are all on the first page.
-        elicitation_timeout: Seconds for which a person at the client is waited for, where a tool
-            needs approval; where the client asks by itself, `approval_expiry` of the host holds.
-        deadline: Seconds after which a call is given up; a client may ask for fewer.
+        elicitation_timeout: Seconds to wait for a person at the client, if a tool needs approval;
+            if the client asks by itself, `approval_expiry` of the host holds.
+        deadline: Seconds after which a call times out; a client may ask for fewer.
         workspace: Whether the files of the workspace are resources that clients can read.
-        workspace_uri: What the URIs of these begin with.
+        workspace_uri: The beginning of the URIs of these files.
         max_resource: In bytes; larger files are listed, but cannot be read as resources.
-        session_timeout: Seconds for which a session over HTTP is kept while nobody uses it.
+        session_timeout: Seconds for which an unused session over HTTP is kept.
         max_sessions: How many sessions over HTTP a principal keeps at a time, beside its own.
         shared_sessions: Whether clients of the older era, too, have the session of their
             principal: some of them begin a session for every call.
         max_request: In bytes; larger requests over HTTP are refused.
-        tokens: Who may connect over HTTP: the bearer token of each, by their name. Calls run
-            with that name as their `user_id`, of a principal whose source is `mcp`. They run in a
-            session of theirs where a request names no other; nobody has a part in another's.
-        request_from: The clients that are trusted to say what the user asks for, with
+        tokens: The bearer token of each client that may connect over HTTP, by name. Calls run with
+            that name as their `user_id`, of a principal whose source is `mcp`. They run in the
+            principal's session unless a request names another; no principal enters another's.
+        request_from: The clients that are trusted to give the user's request, with
             `toolstile/request` in `_meta`: the names of their tokens, `token` for that of
-            `--token-file`, or `*` for any client, also over standard input and output. What
-            others say of it is ignored.
-        allowed_hosts: What the `Host` header may be, besides the address that is served;
-            `name:*` stands for any port.
-        allowed_origins: Which `Origin`s may connect, besides that of the server itself where
-            only this machine reaches it; `https://name:*` stands for any port.
+            `--token-file`, or `*` for any client, also over standard input and output. Requests
+            of other clients are ignored.
+        allowed_hosts: The allowed `Host` headers, besides the address that is served; `name:*`
+            stands for any port.
+        allowed_origins: Which `Origin`s may connect, besides the server's own if only this machine
+            reaches it; `https://name:*` stands for any port.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -105,8 +105,8 @@ class ServeSettings(BaseModel):
         known = {*self.tokens, SHARED_TOKEN, ANY_CLIENT}
         for name in sorted(self.request_from - known):
             raise ValueError(
-                f"request_from: there is no token {name!r}{suggest(name, known) or '.'} Name one "
-                f"of [plugins.mcp.serve.tokens], or {ANY_CLIENT!r} for any client"
+                f"request_from: the token {name!r} is unknown{suggest(name, known) or '.'} Name "
+                f"one of [plugins.mcp.serve.tokens], or {ANY_CLIENT!r} for any client"
             )
         return self
 
@@ -130,7 +130,7 @@ def prefix_of(server: str) -> str:
 
 
 def tool_name(prefix: str, own: str) -> str:
-    """Return the name of a tool here: of letters that a name may have, and not too long.
+    """Return the name of a tool here: in the letters of a name, and not too long.
 
     A name that is too long is cut, and ends with some digits of its hash.
 
@@ -165,7 +165,7 @@ class IdempotencySettings(BaseModel):
         scope: `session`, `global`, `call`, or a name of your own.
         param_keys: The params that make calls the same, for `params`.
         ttl: Seconds for which a result answers, "none" for no limit.
-        on_unknown: Whether a call runs again whose effect nobody knows.
+        on_unknown: Whether a call runs again if its effect is unknown.
         on_error: Whether a call that failed may be repeated; unset, it depends on the failure.
     """
 
@@ -185,7 +185,7 @@ class IdempotencySettings(BaseModel):
         return self
 
     def config(self) -> IdempotencyConfig:
-        """Return it as a tool declares it."""
+        """Return the configuration that a tool declares."""
         return IdempotencyConfig(
             strategy=self.strategy,
             scope=self.scope,
@@ -202,13 +202,13 @@ class ToolSettings(BaseModel):
     Args:
         enabled: Whether it is offered.
         name: Its name here, in place of the prefix and its own.
-        description: What it does, in place of what the server says.
-        category: What it does to the world.
+        description: Its description, in place of the server's.
+        category: Its effect on the world.
         consequence: How bad it can be.
         requires_confirmation: Whether a person must approve every call.
         idempotency: How a repeated call is recognised, so that it has its effect once.
         concurrency: `serial` lets one call of it run at a time.
-        timeout: Seconds until a call is given up, "none" for never.
+        timeout: Seconds until a call times out, "none" for never.
         tags: For filtering.
     """
 
@@ -237,24 +237,25 @@ class ServerSettings(BaseModel):
         args: Its arguments.
         env: Variables of its environment, beside the few that every program needs.
         cwd: The directory it is started in.
-        url: Where it answers over streamable HTTP.
-        headers: What is sent along with every request there.
+        url: Its address for streamable HTTP.
+        headers: The headers of every request there.
         enabled: Whether it is used.
         required: Whether `/ready` fails while it is away.
-        prefix: What goes before the names of its tools; the server's name and `_` if not given.
+        prefix: The prefix of the names of its tools; the server's name and `_` if not given.
         only: The tools that are offered, by the server's names for them, or globs of these; all
             if not given.
         without: Tools that are not offered.
-        tools: What is known better of single tools, by the same names.
-        annotations: Whether what the server says of its tools (that they only read, say) decides
-            on their category and consequence, where `tools` does not.
+        tools: Corrections of single tools, by the same names.
+        annotations: Whether the server's annotations of its tools (that they only read, say) decide
+            on their category and consequence, unless `tools` does.
         trust: Whether a person is asked about tools that have changed since they were first met
             (`first_use`), also about new ones (`ask`), or never (`always`).
-        protocol: Which era of the protocol is spoken: what the server knows, or one alone.
-        timeout: Seconds until a call is given up, "none" for never; else the host's.
-        connect_timeout: Seconds until an attempt to connect is given up.
+        protocol: Which era of the protocol is spoken: the newest that the server knows, or a
+            fixed one.
+        timeout: Seconds until a call times out, "none" for never; else the host's.
+        connect_timeout: Seconds until an attempt to connect times out.
         max_message: The most bytes of one message of the server.
-        max_binary: The most bytes of a result's images and the like; what is more is left out.
+        max_binary: The most bytes of a result's images and the like; the rest is left out.
         max_tools: The most of its tools that are offered: the first ones.
     """
 
@@ -298,7 +299,7 @@ class ServerSettings(BaseModel):
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The tools that are named anywhere, by the server's names for them."""
+        """The tools that the settings name, by the server's names for them."""
         return tuple(dict.fromkeys((*(self.only or ()), *self.without, *self.tools)))
 
     def of_tool(self, name: str) -> ToolSettings:
@@ -307,7 +308,7 @@ class ServerSettings(BaseModel):
         return self.tools.get(name) or next(wider, _NOTHING_KNOWN)
 
     def name_here(self, server: str, name: str) -> str:
-        """Return the name that a tool has here, by the names of its server and there."""
+        """Return the name here of a server's tool."""
         prefix = prefix_of(server) if self.prefix is None else self.prefix
         return self.of_tool(name).name or tool_name(prefix, name)
 
@@ -340,9 +341,9 @@ class McpSettings(BaseModel):
     Args:
         serve: How this host is served.
         servers: The servers whose tools become tools of this host, by the names they have here.
-        pins: The file that remembers what their tools were when they were met or approved.
+        pins: The file with the definitions of their tools when they were met or approved.
         wait: Seconds for which a host that opens waits for its servers, all at once; 3 at most
-            for those whose tools it knows.
+            for servers whose tools it knows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -359,7 +360,7 @@ class McpSettings(BaseModel):
             first = prefixes.setdefault(prefix_of(name), name)
             if first != name:
                 raise ValueError(
-                    f"the servers {first!r} and {name!r} cannot be told apart; rename one of them"
+                    f"the servers {first!r} and {name!r} have the same prefix; rename one of them"
                 )
         return self
 

@@ -1,7 +1,7 @@
 """A file that a client reads as a resource: a call of `read_file` that passes all stages.
 
-Policies decide on it, and it is recorded, as where a model calls the tool. Only what the handler
-gives differs: the bytes of the file, for the client.
+Policies decide on it, and it is recorded, like a call of the model. Only the handler's result
+differs: the bytes of the file, for the client.
 """
 
 from __future__ import annotations
@@ -14,27 +14,20 @@ from typing import Any, Final, cast
 from toolstile_hookspecs import Filesystem, ToolContext, ToolResult
 
 TOOL: Final = "read_file"
-NO_FILE: Final = "There is no such file."
+NO_FILE: Final = "The file does not exist."
 
 
 @dataclass(slots=True)
 class WorkspaceRead:
-    """A read under way.
-
-    Args:
-        call_id: The call that it is made as.
-        largest: The most bytes that are read.
-        content: The content of the file, once it was read.
-        is_missing: True where there is no such file.
-    """
+    """A read in progress, made as the call with this id."""
 
     call_id: str
-    largest: int
-    content: bytes | None = None
-    is_missing: bool = False
+    largest: int  # the most bytes to read
+    content: bytes | None = None  # the content of the file, once it was read
+    is_missing: bool = False  # whether the file does not exist
 
     def handler(self, params: Any, *, context: ToolContext) -> ToolResult[None]:
-        """Read the file that the params name, in the place of the tool's own handler."""
+        """Read the file that the params name, in place of the tool's own handler."""
         if isinstance(params, Mapping):
             path = str(cast("Mapping[str, Any]", params)["path"])
         else:
@@ -54,7 +47,7 @@ current_read: Final = ContextVar[WorkspaceRead | None]("toolstile_mcp_read", def
 
 
 def handler_of_read(context: ToolContext) -> Callable[..., ToolResult[None]] | None:
-    """Return the handler of the read that a call is made for, None where it is the model's own."""
+    """Return the handler of the read behind a call, None for a call of the model."""
     read, call = current_read.get(), context.tool_call
     if read is None or call is None or call.id != read.call_id:
         return None

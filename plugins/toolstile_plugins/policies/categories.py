@@ -27,19 +27,19 @@ _STRICTNESS: Final[tuple[Rule, ...]] = ("allow", "ask", "deny")
 class CategoryPolicy:
     """Allows, asks or denies by a tool's category and consequence; the stronger rule wins.
 
-    A rule `allow` that is written lets through what is denied by default.
+    An explicit rule `allow` permits a tool that is denied by default.
 
     Args:
         category: The rule for each category; `allow` for those not named.
         consequence: The rule for each consequence; `allow` for those not named.
-        tools: The tools it governs, also as globs; all where not given. Or a table with the rule
-            for each: one's own wins over those of globs, and of several globs the strictest.
-        tags: Tags, of which each of these tools has one.
-        servers: Servers, or other origins, of which each of these tools comes from one.
+        tools: The tools it governs, also as globs; by default all. Or a table with the rule for
+            each: a tool's own wins over its globs', and of several globs the strictest.
+        tags: Each of these tools has one of these tags.
+        servers: Each of these tools comes from one of these servers, or other origins.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
-        DefinitionError: When it rules nothing, or names a kind or a rule that there is not.
+        DefinitionError: When it rules nothing, or names an unknown kind or rule.
 
     Example:
         >>> CategoryPolicy(category={"delete": "ask"}, consequence={"high": "deny"}).name
@@ -64,32 +64,32 @@ class CategoryPolicy:
 
     @cached_property
     def selector(self) -> ToolSelector:
-        """The tools it governs."""
-        # Where names have rules of their own, the others hold for all tools.
+        """The governed tools."""
+        # If names have their own rules, the others hold for all tools.
         names = None if self._by_name and (self.category or self.consequence) else self.tools
         tools = None if names is None else frozenset(names)
         return ToolSelector(tools=tools, tags=self.tags, servers=self.servers)
 
     @property
     def governed(self) -> frozenset[str]:
-        """The names of tools that have rules of their own."""
+        """The names of tools with their own rules."""
         return frozenset(self._by_name)
 
     def misfits(
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
     ) -> list[str]:
-        """Return which of its names mean only tools that none of its rules is about."""
+        """Return the names whose tools have no rule."""
         found: list[str] = []
         for name in sorted(name for name in self.tools or () if not may_come(name)):
             meant = [tool for tool in tools if fits(tool, name)]
             if meant and not any(map(self.checks, meant)):
                 shown = f"{meant[0].name} has category {meant[0].category} and "
                 shown += f"{meant[0].consequence} consequence"
-                found.append(f"has no rule for what it means by {name!r}: {shown}")
+                found.append(f"has no rule for the tools of {name!r}: {shown}")
         return found
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
-        """Tell whether there is a rule about such tools."""
+        """Tell whether a rule applies to the tool."""
         return bool(self._rules_on(tool))
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
@@ -106,20 +106,20 @@ class CategoryPolicy:
             )
         if rule == "ask":
             return PolicyDecision.ask(f"A person decides on {kind}, such as {tool.label}.")
-        # With a reason it is more than no objection.
+        # Because of its reason, it counts as more than no objection.
         return PolicyDecision(allowed=True, reason=f"{kind} are allowed.")
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
-        """Do nothing: it remembers nothing."""
+        """Do nothing: the policy has no state."""
 
     @property
     def _by_name(self) -> Mapping[str, Rule]:
         return self.tools if isinstance(self.tools, Mapping) else {}
 
     def _rules_on(self, tool: Tool[Any, Any]) -> dict[str, Rule]:
-        """Return the rules about a tool, by which of its qualities they go."""
+        """Return the rules about a tool, by the quality of the tool."""
         found: dict[str, Rule] = {}
         if tool.category in self.category:
             found[f"category {tool.category}"] = self.category[tool.category]

@@ -35,16 +35,16 @@ Otherwise = Literal["ask", "deny"]
 
 
 def check_fields(policy: Any) -> None:
-    """Check the fields of a policy by their types; those of a table were checked before.
+    """Check the types of a policy's fields; a table's fields were checked before.
 
     Raises:
-        DefinitionError: Naming the first field that is something else.
+        DefinitionError: Naming the first field with another type.
     """
     given = {field.name: getattr(policy, field.name) for field in fields(policy)}
     try:
         _adapter(policy.__class__).validate_python(given)
     except ValidationError as error:
-        # A field of several types is named without those that did not fit.
+        # Name a field of several types without the types.
         told = _TYPE.sub("", first_fault(error))
         raise DefinitionError(f"{type(policy).__name__}: {told}.") from None
 
@@ -60,34 +60,30 @@ T = TypeVar("T")
 
 
 def entries_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> list[T]:
-    """Return the entry of a tool's name, or else of its wire name, or else of the globs it fits."""
+    """Return the entry of a tool's name, or its wire name; otherwise of the globs that match."""
     own = [entries[name] for name in tool.policy_names if name in entries]
     return own[:1] or [entry for name, entry in entries.items() if fits(tool, name)]
 
 
 def objection(tool: Tool[Any, Any], why: str, otherwise: Otherwise, way: str) -> PolicyDecision:
-    """Return the decision on a call of which a policy does not know that the user wants it.
+    """Return the decision on a call that the user may not want.
 
     Args:
         tool: The tool.
-        why: What is against the call.
+        why: The objection to the call.
         otherwise: Whether a person decides, or the call is denied.
         way: How it cannot be called, such as `here`.
     """
     if otherwise == "ask":
         return PolicyDecision.ask(f"A person decides on {tool.label}: {why}.")
     return PolicyDecision.deny(
-        f"{tool.label} cannot be called {way}: {why}. Continue without it, and tell the user what "
-        "was left undone."
+        f"{tool.label} cannot be called {way}: {why}. Continue without it, and tell the user "
+        "that it was left undone."
     )
 
 
 def refuse_none(policy: Any, *fields: str) -> None:
-    """Refuse fields that are given and name no tool, since the policy would rule nothing.
-
-    Raises:
-        DefinitionError: Naming the field.
-    """
+    """Raise `DefinitionError` for a field that names no tool: the policy would rule nothing."""
     for field in fields:
         value = getattr(policy, field)
         if value is not None and not value:
@@ -102,9 +98,9 @@ class SelectingPolicy(ToolSelector):
     """A policy on the tools that it selects; it remembers nothing by itself.
 
     Args:
-        tools: The tools it governs, also as globs; all where not given.
-        tags: Tags, of which each of these tools has one.
-        servers: Servers, or other origins, of which each of these tools comes from one.
+        tools: The tools it governs, also as globs; by default all.
+        tags: Each of these tools has one of these tags.
+        servers: Each of these tools comes from one of these servers, or other origins.
         category: Their categories.
         consequence: Their consequences.
         name: The instance's name; made of kind, place and position if not given.
@@ -118,7 +114,7 @@ class SelectingPolicy(ToolSelector):
 
     @property
     def selector(self) -> ToolSelector | None:
-        """The tools it governs."""
+        """The governed tools."""
         return self
 
     def on_result(

@@ -29,11 +29,11 @@ class SequentialDependencyPolicy:
 
     Args:
         dependencies: From a tool to the tools that must have succeeded before it. Both may be
-            globs. One that waits holds for each tool but those it waits for; one that is waited
-            for is satisfied by any tool that fits it.
-        any_of: From a tool to tools of which one must have succeeded before it, also as globs.
-        not_after: From a tool to tools after which it is not called just so, also as globs: a
-            page that anybody may have written, say. A failure counts, since its text was read.
+            globs. A waiting glob means each matching tool except the tools it waits for; any
+            matching tool satisfies an awaited glob.
+        any_of: From a tool to tools; one of them must have succeeded before it. Also globs.
+        not_after: From a tool to tools after which it needs a decision, also as globs: a page
+            by an unknown author, for example. A failure counts, because its text was read.
         otherwise: The decision after these: a person decides (`ask`), or the call is denied.
         name: The instance's name; made of kind, place and position if not given.
 
@@ -66,7 +66,7 @@ class SequentialDependencyPolicy:
             if not all(settled.values()):
                 free = ", ".join(sorted(tool for tool, names in settled.items() if not names))
                 waits = "comes after nothing" if key == "not_after" else "waits for nothing"
-                msg = f"SequentialDependencyPolicy: {free} {waits}; name what comes first."
+                msg = f"SequentialDependencyPolicy: {free} {waits}; name the tools to call first."
                 raise DefinitionError(msg)
         for tool in sorted(self.governed):
             circle = _circle(tool, self.dependencies)
@@ -76,18 +76,23 @@ class SequentialDependencyPolicy:
 
     @property
     def governed(self) -> frozenset[str]:
-        """The names of tools it rules by: those that wait, and those waited for or not."""
+        """The names of tools it rules by: the waiting and the awaited ones."""
         return self._awaited.union(self._waiters)
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
-        """Deny while anything is missing, naming all of it and what to call next."""
+        """Deny while tools are missing, naming all of them and the next calls."""
         if not self.checks(tool):
             return PolicyDecision.allow()
         succeeded = PolicyState.of(context, self.name).invoked_tools
         required = _NOTHING.union(*map(self._needs, tool.policy_names))
         missing = sorted(required - succeeded)
         if missing:
-            return PolicyDecision.deny(self._first(tool, missing, succeeded))
+            steps = [" and ".join(sorted(step)) for step in self._steps_to(missing, succeeded)]
+            first, *then = steps
+            return PolicyDecision.deny(
+                f"Cannot call {tool.label!r} yet: missing {', '.join(missing)}. Call {first} "
+                f"first, {''.join(f'then {step}, ' for step in then)}then retry {tool.label}."
+            )
         for several in entries_for(tool, self.any_of):
             if several.isdisjoint(succeeded):
                 names = " or ".join(sorted(several))
@@ -101,22 +106,14 @@ class SequentialDependencyPolicy:
         if self.otherwise == "ask":
             return PolicyDecision.ask(f"A person decides on {tool.label} {told}.")
         return PolicyDecision.deny(
-            f"{tool.label} cannot be called {told}. Continue without it, and tell the user what "
-            "was left undone."
-        )
-
-    def _first(self, tool: Tool[Any, Any], missing: list[str], succeeded: frozenset[str]) -> str:
-        steps = [" and ".join(sorted(step)) for step in self._steps_to(missing, succeeded)]
-        first, *then = steps
-        return (
-            f"Cannot call {tool.label!r} yet: missing {', '.join(missing)}. Call {first} first, "
-            f"{''.join(f'then {step}, ' for step in then)}then retry {tool.label}."
+            f"{tool.label} cannot be called {told}. Continue without it, and tell the user "
+            "that it was left undone."
         )
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
-        """Remember a success that others wait for."""
+        """Remember a success that other tools wait for."""
         names = _meaning(tool, self._awaited)
         if not names:
             return
@@ -127,7 +124,7 @@ class SequentialDependencyPolicy:
     def on_failure(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
-        """Remember that the model has read a text of the tool, though it failed."""
+        """Remember the tool although it failed, because the model has read its text."""
         names = _meaning(tool, _NOTHING.union(*self.not_after.values()))
         state = PolicyState.reserved(context, self.name)
         if not names <= state.invoked_tools:
@@ -155,24 +152,20 @@ class SequentialDependencyPolicy:
         return frozenset[str]().union(*(names for rule in rules for names in rule.values()))
 
     def _steps_to(self, missing: list[str], succeeded: frozenset[str]) -> list[set[str]]:
-        """Return what to call, in order: each step needs only what comes before it."""
-        waiting = self._closure(missing, succeeded)
+        """Return the calls to make, in order: each step needs only earlier ones."""
+        waiting: set[str] = set()
+        unseen = list(missing)
+        while unseen:
+            name = unseen.pop()
+            if name not in waiting:
+                waiting.add(name)
+                unseen += self._needs(name) - succeeded
         steps: list[set[str]] = []
         while waiting:
             ready = {name for name in waiting if not self._needs(name) & waiting}
             steps.append(ready)
             waiting -= ready
         return steps
-
-    def _closure(self, missing: list[str], succeeded: frozenset[str]) -> set[str]:
-        found: set[str] = set()
-        waiting = list(missing)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                waiting += self._needs(name) - succeeded
-        return found
 
     def _needs(self, name: str) -> AbstractSet[str]:
         return _needs(name, self.dependencies)
@@ -183,7 +176,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 @lru_cache(maxsize=1024)
 def _meaning(tool: Tool[Any, Any], names: frozenset[str]) -> frozenset[str]:
-    """Return those of the names, which may be globs, that mean a tool."""
+    """Return the names, also globs, that mean a tool."""
     return frozenset(name for name in names if fits(tool, name))
 
 

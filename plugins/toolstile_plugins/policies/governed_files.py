@@ -1,4 +1,4 @@
-"""The files that a policy looks at: those of the workspace, or of a directory on disk."""
+"""The files that a policy inspects: in the workspace, or in a directory on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from toolstile_hookspecs import Filesystem
 WORKSPACE: Final = "/workspace"
 CHUNK: Final = 1 << 20
 LARGE: Final = 64 * 1024 * 1024
-"""Bytes up to which a file is read to be known; it would take too long for a larger one."""
+"""The most bytes of a file that is hashed whole; a larger file would take too long."""
 NO_SUCH_FILE: Final = (FileNotFoundError, NotADirectoryError)
 """The errors that mean "no file"; all others mean "unknown"."""
 
@@ -42,7 +42,7 @@ class WorkspaceFiles:
         if path == WORKSPACE or path.startswith(f"{WORKSPACE}/"):
             path = path.removeprefix(WORKSPACE).lstrip("/")
         elif path.startswith("/"):
-            # Whether it is a path at all is for the workspace to say.
+            # The workspace decides whether it is a path.
             return path
         return posixpath.normpath(path or ".")
 
@@ -51,7 +51,7 @@ class WorkspaceFiles:
         return path
 
     def kind(self, path: str) -> Kind | None:
-        """Return the kind of what is there, None where there is neither."""
+        """Return whether the path is a file or a directory, None if neither."""
         try:
             kind = self.workspace.stat(path).kind
         except NO_SUCH_FILE:
@@ -59,13 +59,14 @@ class WorkspaceFiles:
         return None if kind == "other" or kind == "link" else kind  # noqa: PLR1714 - narrows it
 
     def digest(self, path: str) -> str | None:
-        """Return the SHA-256 of a file in hex, read unless the workspace knows it; None for none.
+        """Return the SHA-256 of a file in hex, None without a file.
 
-        Of more than `LARGE` bytes it is that of the size, the time of the last change and the
-        beginning. A directory is not a file, nor is a link that leads nowhere or a device.
+        The workspace may know the hash; otherwise the file is read. For more than `LARGE` bytes it
+        is the hash of the size, the time of the last change and the beginning. A directory is not a
+        file, nor is a dangling link or a device.
 
         Raises:
-            OSError: When it cannot be looked at.
+            OSError: When it cannot be read.
             ValueError: When it cannot be a path.
             ConflictError: When it is being changed.
         """
@@ -85,7 +86,7 @@ class WorkspaceFiles:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFiles:
-    """The files of a directory on disk, whose tools may read a path in ways of their own."""
+    """The files of a directory on disk, whose tools may read a path in various ways."""
 
     root: Path
 
@@ -116,12 +117,13 @@ class DirectoryFiles:
         return found
 
     def taken_for(self, path: str) -> str:
-        """Return the file that a tool may take a canonical path for, at which there is none.
+        """Return the file that a tool may take a canonical path for, if no file has that path.
 
-        Names are alike but for case, Unicode form, percent signs, dots and blanks at the end.
+        Names are alike if they differ only in case, Unicode form, percent signs, or dots and blanks
+        at the end.
 
         Raises:
-            ValueError: When that cannot be told.
+            ValueError: When the file is ambiguous.
         """
         if _UNCLEAR.search(path):
             raise ValueError(
@@ -132,7 +134,7 @@ class DirectoryFiles:
             there = here / name
             if not os.path.lexists(there):
                 if _VARIABLE.fullmatch(name):
-                    raise ValueError("It may name a variable. Write out what it stands for.")
+                    raise ValueError("It may name a variable. Write out its value.")
                 alike = _alike(here, name)
                 if not alike:
                     return path
@@ -143,12 +145,15 @@ class DirectoryFiles:
         return self.canonical(str(here))
 
     def kind(self, path: str) -> Kind | None:
-        """Return the kind of what is there, None where there is neither."""
+        """Return whether the path is a file or a directory, None if neither."""
         try:
-            # Not `is_file`, which takes what it may not look at for nothing.
+            # Not `is_file`, which returns False for a file without permission.
             mode = Path(self.root, path).stat().st_mode
         except NO_SUCH_FILE:
-            self._check_there()
+            if not self.root.is_dir():
+                raise OSError(
+                    "The directory that the files are in is gone. This requires human intervention."
+                ) from None
             return None
         return "file" if stat.S_ISREG(mode) else "directory" if stat.S_ISDIR(mode) else None
 
@@ -165,12 +170,6 @@ class DirectoryFiles:
         except NO_SUCH_FILE:
             return None
 
-    def _check_there(self) -> None:
-        if not self.root.is_dir():
-            raise OSError(
-                "The directory that the files are in is gone. This requires human intervention."
-            )
-
 
 Files = WorkspaceFiles | DirectoryFiles
 
@@ -181,12 +180,12 @@ def _alike(directory: Path, name: str) -> list[str]:
         there = [each.name for each in directory.iterdir()]
     except NO_SUCH_FILE:
         return []
-    # With brackets it is a glob for some tools.
+    # A name with brackets is a glob for some tools.
     return sorted(each for each in there if _folded(each) == wanted or fnmatchcase(each, name))
 
 
 def _folded(name: str) -> str:
-    """Return a name without all in which names that are taken for one another differ."""
+    """Return a name without the differences between names that tools confuse."""
     plain = name.lower()
     if not name.isascii():
         plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
@@ -195,7 +194,7 @@ def _folded(name: str) -> str:
 
 
 def digest_of(stream: BinaryIO) -> str:
-    """Return the SHA-256 of what a stream gives, in hex."""
+    """Return the SHA-256 of a stream, in hex."""
     digest = hashlib.sha256()
     while chunk := stream.read(CHUNK):
         digest.update(chunk)

@@ -25,7 +25,7 @@ from toolstile_hookspecs.codecs import alternatives, schemas_among
 from toolstile_hookspecs.services.counter import Counter, Reservation
 from toolstile_hookspecs.support.text import counted, nearest
 from toolstile_plugins.policies.checks import Amount, Count, Seconds, SelectingPolicy, entries_for
-from toolstile_plugins.policies.path_arguments import Schema, schema_of
+from toolstile_plugins.policies.path_arguments import schema_of
 
 _DIGITS: Final = 6
 LARGEST: Final = 2**61
@@ -48,8 +48,7 @@ def shown(amount: float) -> str:
 def amount_of(tool: Tool[Any, Any], params: Any, argument: str) -> int | None:
     """Return the amount in an argument of a call in millionths, rounded up.
 
-    Returns:
-        None where no number stands there, or one below 0 or beyond `LARGEST`.
+    Returns None for no number, a number below 0, or one beyond `LARGEST`.
     """
     value: Any = params
     if tool.params_schema is None:
@@ -68,7 +67,7 @@ def amount_of(tool: Tool[Any, Any], params: Any, argument: str) -> int | None:
 
 
 def fault_of(tool: Tool[Any, Any], argument: str) -> str | None:
-    """Return why an argument of a tool can never be added up, None where it can."""
+    """Return why an argument of a tool can never be added up, None if it can."""
     root = schema_of(tool) or {}
     parts = list(alternatives([root], root))
     for name in argument.split("."):
@@ -79,20 +78,16 @@ def fault_of(tool: Tool[Any, Any], argument: str) -> str | None:
             meant = f" (did you mean {near!r}?)" if near else ""
             return f"adds up {argument!r}, which {tool.name} does not have{meant}"
         parts = list(alternatives(schemas_among(known), root))
-    if any(map(_may_be_number, parts)):
+    types = [part.get("type", ()) for part in parts]
+    if any(not _NUMBERS.isdisjoint([said] if isinstance(said, str) else said) for said in types):
         return None
     return f"adds up {argument!r}, which is not a number for {tool.name}"
-
-
-def _may_be_number(schema: Schema) -> bool:
-    said = schema.get("type", ())
-    return not _NUMBERS.isdisjoint([said] if isinstance(said, str) else said)
 
 
 CountingScope = Literal["session", "principal", "global"]
 
 
-def take_place(  # noqa: PLR0913 - what is counted, for whom and how long
+def take_place(  # noqa: PLR0913 - key, principal and window
     context: ToolContext,
     policy: str,
     key: str,
@@ -102,16 +97,16 @@ def take_place(  # noqa: PLR0913 - what is counted, for whom and how long
     window: float | None = None,
     scope: CountingScope,
 ) -> Reservation:
-    """Take a place for one call, in its `reserve`; what it takes is put back with a denial.
+    """Take a place for one call, in its `reserve`; a denial gives the place back.
 
     Args:
-        context: The call's.
+        context: The call's context.
         policy: The policy's name.
-        key: What is counted.
-        most: The places there are.
-        amount: The places it takes.
+        key: The counted thing.
+        most: The number of places.
+        amount: The number of places it takes.
         window: Seconds after which a place is free again; None for never.
-        scope: Whose calls share the places.
+        scope: The calls that share the places.
 
     Raises:
         UnboundResourceError: When no counter is bound for a scope beyond the session.
@@ -122,7 +117,7 @@ def take_place(  # noqa: PLR0913 - what is counted, for whom and how long
     who = context.principal if scope == "principal" else None
     shared = json.dumps([policy, scope, None if who is None else [who.source, who.id], key])
     counter: Any = context.resources.get(Counter)  # type: ignore[type-abstract]
-    # No id of a call's: other processes give the same ones, and a call is admitted once.
+    # Because other processes give the same ids to calls, each place gets a new id.
     now, id_ = context.clock.now(), uuid4().hex
     taken: Reservation = counter.reserve(shared, amount, most, window, id_, now=now)
     return taken
@@ -136,7 +131,7 @@ def _take_in_record(  # noqa: PLR0913, PLR0917 - as `take_place`
     if window is None:
         used, kept, wait = state.data.get(key, 0), state.data.get(key, 0) + amount, None
     else:
-        # The time of a call that takes one place stands alone.
+        # A call that takes one place is stored as its time alone.
         own: Any = now if amount == 1 else (now, amount)
         places = [each for each in state.data.get(key, ()) if now - window < _time(each) <= now]
         used, kept = sum(map(_amount, places)), (*places, own)
@@ -156,7 +151,7 @@ def _amount(place: Any) -> int:
 
 
 def _wait(places: list[Any], over: int, ahead: float) -> float | None:
-    """Return the seconds until enough of the places are free again; None if that never is."""
+    """Return the seconds until enough places are free again; None for never."""
     for place in places:
         over -= _amount(place)
         if over <= 0:
@@ -165,7 +160,7 @@ def _wait(places: list[Any], over: int, ahead: float) -> float | None:
 
 
 IN_ALL: Final = "*"
-"""Under what a quota counts all calls; no tool can have the name."""
+"""The key of all calls in a quota; no tool can have this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +169,7 @@ class _Counting(SelectingPolicy):
 
     Args:
         scope: The calls that share the limit: of one `session`, of one `principal`, or all
-            (`global`). What is beyond a session is counted where `[plugins.sessions]` says.
+            (`global`). Limits beyond a session are counted in the place of `[plugins.sessions]`.
     """
 
     scope: CountingScope = "session"
@@ -257,13 +252,12 @@ class QuotaPolicy(_Counting):
 
     Args:
         max_calls: Calls in all, None for any number.
-        per_tool: Calls of single tools, or of each that fits a glob; of several globs the least.
+        per_tool: Calls of single tools, or of each that matches a glob; of several globs the least.
         sum: The argument that is added up, such as `amount` or `order.total`. A call is denied
-            where it is not a number of 0 or more. Millionths are the least that count.
+            if it is not a number of 0 or more. Millionths are the smallest that count.
         max_sum: The most that it may add up to.
         window: Seconds after which a call counts no more; None for never.
-        tools: The tools that count towards `max_calls` and `sum`, also as globs; all where not
-            given.
+        tools: The tools that count towards `max_calls` and `sum`, also as globs; by default all.
 
     Raises:
         DefinitionError: When nothing is limited, or a number is negative.
@@ -285,19 +279,19 @@ class QuotaPolicy(_Counting):
         if min([self.max_calls or 0, *self.per_tool.values()]) < 0:
             raise DefinitionError("QuotaPolicy: a quota cannot be negative.")
         if self.max_sum is not None and not 0 <= self.max_sum * 1e6 <= LARGEST:
-            msg = "QuotaPolicy: max_sum has to be 0 or more, and below 2,000,000,000,000."
+            msg = "QuotaPolicy: max_sum must be 0 or more, and below 2,000,000,000,000."
             raise DefinitionError(msg)
         if self.window is not None and not self.window > 0:
             raise DefinitionError("QuotaPolicy: the window must be positive.")
 
     @property
     def wants_params(self) -> bool:
-        """True where an argument is added up."""
+        """True if an argument is added up."""
         return self.sum is not None
 
     @property
     def selector(self) -> ToolSelector | None:
-        """The tools it counts, None where single ones may be others than those it selects."""
+        """The tools it counts, None if single tools may be others than the selected ones."""
         return None if self.per_tool else self
 
     @property
@@ -308,7 +302,7 @@ class QuotaPolicy(_Counting):
     def misfits(
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
     ) -> list[str]:
-        """Return what it selects by and no tool has, and where there is nothing to add up."""
+        """Return the selected names that no tool has, and tools without an amount."""
         found = self.faults(tools, may_come) if self.per_tool else []
         if self.sum is not None:
             faults = [fault_of(tool, self.sum) for tool in tools if self.selects(tool)]
@@ -317,7 +311,7 @@ class QuotaPolicy(_Counting):
         return found
 
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
-        """Count the call, or deny it and say what is used up, and what is left."""
+        """Count the call, or deny it and say how much is used up and left."""
         is_selected = self.selects(tool)
         most_in_all = self.max_calls if is_selected else None
         own = min(entries_for(tool, self.per_tool), default=None)
@@ -326,14 +320,17 @@ class QuotaPolicy(_Counting):
             if places is not None:
                 place = self._take(context, key, places)
                 if not place.granted:
-                    # What was taken before is put back with the denial.
-                    return PolicyDecision.deny(_exceeded(place, f"{places} {what}"))
+                    # The denial gives back the places that were taken before.
+                    return PolicyDecision.deny(
+                        f"Quota exceeded: {place.used} of {places} {what} are used. "
+                        f"{_remedy(place)}"
+                    )
         if self.sum is None or self.max_sum is None or not is_selected:
             return PolicyDecision.allow()
         amount = amount_of(tool, params, self.sum)
         if amount is None:
             return PolicyDecision.deny(
-                f"Cannot call {tool.label}: its {self.sum} is added up, so it has to be a number "
+                f"Cannot call {tool.label}: its {self.sum} is added up, so it must be a number "
                 f"of 0 or more. Correct it, then retry {tool.label}."
             )
         most = limit_of(self.max_sum)
@@ -349,10 +346,6 @@ class QuotaPolicy(_Counting):
     def _take(self, context: ToolContext, key: str, most: int, amount: int = 1) -> Reservation:
         window, scope = self.window, self.scope
         return take_place(context, self.name, key, most, amount=amount, window=window, scope=scope)
-
-
-def _exceeded(place: Reservation, of: str) -> str:
-    return f"Quota exceeded: {place.used} of {of} are used. {_remedy(place)}"
 
 
 def _remedy(place: Reservation, smaller: Tool[Any, Any] | None = None) -> str:
@@ -386,7 +379,7 @@ class BudgetPolicy(SelectingPolicy):
             raise DefinitionError("BudgetPolicy: least must be more than 0; else it denies none.")
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
-        """Deny where less is left."""
+        """Deny if less is left."""
         tracker = context.budget_tracker
         left = None if tracker is None else tracker.remaining(self.unit)
         if left is None or left >= self.least:

@@ -18,7 +18,7 @@ from toolstile_hookspecs.codecs import pointed
 Schema = Mapping[str, Any]
 
 FORMATS: Final = frozenset({"path", "file-path", "directory-path"})
-"""The formats of a property that is a path; pydantic writes them for those of `pathlib`."""
+"""The formats of a property that is a path; pydantic writes them for types of `pathlib`."""
 
 NAMES: Final = (
     *("path", "paths", "pathname", "filepath", "filepaths", "file", "files", "filename"),
@@ -54,17 +54,11 @@ _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class PathArgument:
-    """A path in the arguments of a call.
+    """A path in the arguments of a call."""
 
-    Args:
-        place: The names of the properties that lead to it.
-        path: The path, None where something else stands there that may hold paths.
-        is_declared: Whether the tool's schema declares the property.
-    """
-
-    place: tuple[str, ...]
-    path: str | None
-    is_declared: bool
+    place: tuple[str, ...]  # the names of the properties that lead to it
+    path: str | None  # None for another value that may hold paths
+    is_declared: bool  # by the tool's schema
 
     @property
     def name(self) -> str:
@@ -74,20 +68,14 @@ class PathArgument:
 
 @dataclass(frozen=True, slots=True)
 class PathNames:
-    """The properties that hold paths.
+    """The names of properties that hold paths."""
 
-    Args:
-        listed: Names, alone or at the end of a name.
-        own: The only names that hold paths of a tool; none where it goes by format and name.
-        sources: Names of those that a tool moves or copies from, beside its own.
-    """
-
-    listed: tuple[str, ...]
-    own: tuple[str, ...]
-    sources: tuple[str, ...]
+    listed: tuple[str, ...]  # alone, or at the end of a name
+    own: tuple[str, ...]  # the only ones of a tool; empty to go by format and name
+    sources: tuple[str, ...]  # of paths that a tool moves or copies from
 
     def is_path(self, name: str, schemas: Iterable[Schema], *, is_declared: bool) -> bool:
-        """Tell whether a property holds a path, by its name and what the schema says of it."""
+        """Tell whether a property holds a path, by its name and its schemas."""
         if name in self.own:
             return True
         if self.own and is_declared:
@@ -95,12 +83,12 @@ class PathNames:
         return has_format(schemas) or ends_with(name, self.listed)
 
     def is_source(self, name: str, *, is_declared: bool = True) -> bool:
-        """Tell whether a tool only moves or copies from the path that a property holds."""
+        """Tell whether a tool only moves or copies from the path in a property."""
         return is_declared and name not in self.own and ends_with(name, self.sources)
 
 
 def has_format(schemas: Iterable[Schema]) -> bool:
-    """Tell whether a schema says by its format that a value is a path."""
+    """Tell whether the format in a schema says that a value is a path."""
     return any(schema.get("format") in FORMATS for schema in schemas)
 
 
@@ -118,7 +106,7 @@ def use_of(name: str, schemas: Iterable[Schema]) -> str:
 
 
 def ends_with(name: str, listed: Iterable[str]) -> bool:
-    """Tell whether a property's name is a listed one, or ends with it as a word of its own.
+    """Tell whether a property's name is a listed one, or ends with it as a separate word.
 
     Example:
         >>> [ends_with(name, ["path"]) for name in ("path", "newPath", "path_2", "xpath")]
@@ -136,7 +124,7 @@ def _as_words(name: str) -> str:
 
 @lru_cache(maxsize=512)
 def schema_of(tool: Tool[Any, Any]) -> Schema | None:
-    """Return the JSON Schema of a tool's params, None where its types have none."""
+    """Return the JSON Schema of a tool's params, None if its types have none."""
     try:
         return tool.params_codec.schema()
     except PydanticUserError:
@@ -150,7 +138,7 @@ def names_declared_by(tool: Tool[Any, Any]) -> frozenset[str]:
 
 
 def names_in(schema: Schema) -> frozenset[str]:
-    """Return the names of all properties in a schema, at any depth; none where others may come."""
+    """Return the names of all properties in a schema, at any depth; none if others may come."""
     return frozenset() if _is_open(schema) else _names_in(schema)
 
 
@@ -162,7 +150,7 @@ def _names_in(schema: Schema) -> frozenset[str]:
 
 
 def paths_in(tool: Tool[Any, Any], params: Any, names: PathNames) -> list[PathArgument] | None:
-    """Return the paths in the arguments of a call, None where they cannot be looked at."""
+    """Return the paths in the arguments of a call, None if they cannot be searched."""
     schema = schema_of(tool)
     if schema is None:
         return None
@@ -178,7 +166,7 @@ def paths_in(tool: Tool[Any, Any], params: Any, names: PathNames) -> list[PathAr
 
 
 class _PathSearch:
-    """Looks for paths in a value and in what the schema says of it, side by side."""
+    """Searches a value and its schema for paths, side by side."""
 
     def __init__(self, root: Schema, names: PathNames) -> None:
         self._root = root
@@ -187,7 +175,7 @@ class _PathSearch:
     def within(
         self, place: tuple[str, ...], value: Mapping[str, Any], schemas: Iterable[Schema]
     ) -> Iterator[PathArgument]:
-        """Yield the paths in an object, those that the schema gives by default among them."""
+        """Yield the paths in an object, including the schema's defaults."""
         declared: dict[str, list[Schema]] = {}
         parts = self._parts(schemas)
         for part in parts:
@@ -202,12 +190,12 @@ class _PathSearch:
             if "default" in inner
         }
         for name, inner in {**defaults, **value}.items():
-            # One that only a format tells of is declared, too: nobody else would give it.
+            # A property that only a format describes counts as declared: its author gave that.
             is_declared = name in declared or has_format(self._parts(others))
             known = declared.get(name, others)
             yield from self._at((*place, name), inner, known, is_declared=is_declared)
         if has_format(self._parts(_schemas(part.get("propertyNames") for part in parts))):
-            # It is a path itself, whatever properties of its name are.
+            # The name itself is a path.
             yield from (PathArgument((*place, ""), name, is_declared=True) for name in value)
 
     def _at(
@@ -218,7 +206,7 @@ class _PathSearch:
         if isinstance(value, (str, os.PathLike, int, float)) and not isinstance(value, bool):
             if is_path:
                 path = str(cast("object", value))
-                # Some servers read such a text, and find paths in it.
+                # Some servers parse such a text, and find paths in it.
                 yield PathArgument(place, None if _is_json(path) else path, is_declared)
         elif isinstance(value, (list, tuple)):
             items = [*parts] if is_path else []
@@ -238,7 +226,7 @@ class _PathSearch:
             yield from self.within(place, members, parts)
 
     def _parts(self, schemas: Iterable[Schema]) -> list[Schema]:
-        """Return schemas with all they are made of: references and alternatives."""
+        """Return schemas with their parts: references and alternatives."""
         found: list[Schema] = []
         waiting, seen = list(schemas), set[str]()
         while waiting:
@@ -247,23 +235,24 @@ class _PathSearch:
             for target in (schema.get(key) for key in _REFERENCES):
                 if isinstance(target, str) and target not in seen:
                     seen.add(target)
-                    waiting += _schemas(self._referred(target))
+                    # A reference is a pointer, or names an anchor.
+                    if target == "#" or target.startswith("#/"):
+                        waiting += _schemas([pointed(self._root, target)])
+                        continue
+                    names = {target, target.rpartition("#")[2]}
+                    waiting += (
+                        part
+                        for part in _within(self._root)
+                        if any(part.get(anchor) in names for anchor in _ANCHORS)
+                    )
             for key in _COMPOSED:
                 inner: Any = schema.get(key, ())
                 waiting += _schemas([inner] if isinstance(inner, Mapping) else inner)
             waiting += _schemas(each for key in _BY_NAME for each in _values(schema, key))
         return found
 
-    def _referred(self, target: str) -> list[object]:
-        """Return what a reference leads to: by a pointer, or by what parts are called."""
-        if target == "#" or target.startswith("#/"):
-            return [pointed(self._root, target)]
-        names = {target, target.rpartition("#")[2]}
-        return [part for part in _within(self._root) if any(part.get(a) in names for a in _ANCHORS)]
-
 
 def _within(schema: Schema) -> Iterator[Schema]:
-    """Yield every object within a schema, itself first."""
     waiting: list[object] = [schema]
     while waiting:
         part = waiting.pop()
@@ -276,7 +265,7 @@ def _within(schema: Schema) -> Iterator[Schema]:
 
 
 def _is_open(schema: Schema) -> bool:
-    """Tell whether a value of a schema may have properties that it does not name."""
+    """Tell whether a value of a schema may have undeclared properties."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()

@@ -1,4 +1,4 @@
-"""The policy that no file is overwritten unless its present content was read."""
+"""The policy that a file can only be overwritten after its current content was read."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ NEEDS_PERSON: Final = "This requires human intervention."
 READ_TOOLS: Final = frozenset({"read_file"})
 WRITE_TOOLS: Final = frozenset({"write_file", "edit_file", "delete_file", "copy_file", "move_file"})
 SOURCES: Final = ("source", "sources", "src", "source_path", "source_file", "src_path", "old_path")
-"""The names of properties that are a path from which something is moved or copied."""
+"""The names of properties with a path that a tool moves or copies from."""
 
 ANY_TOOL: Final = ""
-"""The key under which `paths` has the names that are given as a mere list."""
+"""The key in `paths` of names that are given as a list."""
 
 
 def _under_tools(paths: object) -> object:
@@ -56,27 +56,27 @@ Paths = Annotated[Mapping[str, tuple[str, ...]], BeforeValidator(_under_tools)]
 
 @dataclass(frozen=True, kw_only=True)
 class ReadBeforeWritePolicy:
-    """Lets an existing file be changed only after its present content was read.
+    """Lets an existing file be changed only after its current content was read.
 
-    New files can be created freely. A file that has changed since it was read must be read again.
-    A successful write counts as reading. Deleting counts as writing, and so does moving or copying
-    onto a file. A moved or copied file counts as read where the original did.
+    New files can be created freely. A file that has changed since it was read must be read again. A
+    successful write counts as reading. Deleting counts as writing, and so does moving or copying
+    onto a file. A moved or copied file counts as read if the original did.
 
-    The paths are those properties that the schema of the tool declares and that have the format
-    `path`, `file-path` or `directory-path`, or one of the names in `path_fields`. All of them
-    count, and of arguments that the schema does not declare those with such a name. A call is
-    denied where it cannot be told which files it changes.
+    The paths are the properties that the schema of the tool declares with the format `path`,
+    `file-path` or `directory-path`, or with one of the names in `path_fields`. All of them count,
+    and so do undeclared arguments with such a name. A call is denied if the files that it changes
+    are unknown.
 
     The success of a reading tool counts as reading. Some lines are enough, and so is the
-    description of a binary file. A file that cannot be looked at is not changed. Directories are
+    description of a binary file. A file that cannot be inspected is not changed. Directories are
     not governed, even when they are deleted as a whole.
 
     Args:
         read_tools: Tools that show a file's content, also as globs.
         write_tools: Tools that change, replace or remove a file, also as globs. A glob does not
-            mean those of the `read_tools`.
+            include the `read_tools`.
         path_fields: Names of properties that are paths, alone or at the end of a name.
-        source_fields: Names of those that a tool moves or copies from.
+        source_fields: Names of properties with a path that a tool moves or copies from.
         paths: For single tools, all the properties with a path that they show or change:
             `{"rename": ("old", "new")}`. Or a list: further names beside the `path_fields`.
         root: The directory that paths are relative to, for tools that do not use the workspace.
@@ -95,7 +95,7 @@ class ReadBeforeWritePolicy:
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Check that there is something to govern, and hold on to where it is."""
+        """Check the fields, and make `root` absolute."""
         check_fields(self)
         refuse_none(self, "write_tools", "path_fields")
         object.__setattr__(self, "paths", _under_tools(self.paths))
@@ -104,14 +104,14 @@ class ReadBeforeWritePolicy:
         root = Path(self.root).absolute()
         if not root.is_dir():
             raise DefinitionError(
-                f"ReadBeforeWritePolicy: root: expected a directory, but there is none at {root}. "
-                "Make it, or name the one that the tools work in."
+                f"ReadBeforeWritePolicy: root: {root} is not a directory. Make it, or name the "
+                "directory of the tools."
             )
         object.__setattr__(self, "root", root)
 
     @property
     def governed(self) -> AbstractSet[str]:
-        """The names of tools it rules by, but for those it would rule by anyway."""
+        """The names of tools it rules by, without the default ones."""
         named = frozenset(self._own_paths) - READ_TOOLS - WRITE_TOOLS
         for names, usual in ((self.read_tools, READ_TOOLS), (self.write_tools, WRITE_TOOLS)):
             named |= names if names != usual else frozenset()
@@ -120,10 +120,19 @@ class ReadBeforeWritePolicy:
     def misfits(
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
     ) -> list[str]:
-        """Return what it says of properties that none of its tools has, or of other tools."""
+        """Return faults of its names: properties that no tool has, or other tools."""
         written = [tool for tool in tools if self.checks(tool)]
         ruled = [*written, *(tool for tool in tools if self._reads(tool))]
-        found = [fault for own in self._own_paths for fault in self._own_misfits(own, ruled)]
+        found: list[str] = []
+        for pattern, names in self._own_paths.items():
+            meant = [tool for tool in ruled if fits(tool, pattern)]
+            known = frozenset[str]().union(*map(names_declared_by, meant))
+            if not meant:
+                found.append(f"names paths of {pattern!r}, which it lets neither read nor write")
+            found += [
+                f"names {name!r} in paths, which {pattern!r} does not have"
+                for name in sorted(set(names) - known if meant else ())
+            ]
         if not any(map(may_come, self.read_tools | self.write_tools)):
             known = frozenset[str]().union(*map(names_declared_by, ruled))
             given = {
@@ -139,40 +148,32 @@ class ReadBeforeWritePolicy:
                 and not any(ends_with(own, [name]) for own in known)
             ]
             if not written and (self.root is not None or self.write_tools != WRITE_TOOLS):
-                found.append("rules no tool that writes: its write_tools are not there, or read")
+                found.append("rules no tool that writes: its write_tools do not exist, or read")
         foreign = sorted({tool.label for tool in ruled if tool.origin is not None})
         if foreign and self.root is None:
             found.append(
-                f"governs {', '.join(foreign)} of servers, whose files are not those of the "
-                "workspace, and has no root"
+                f"governs {', '.join(foreign)} of servers, whose files are not in the workspace, "
+                "and has no root"
             )
         return found
 
-    def _own_misfits(self, pattern: str, ruled: Iterable[Tool[Any, Any]]) -> list[str]:
-        meant = [tool for tool in ruled if fits(tool, pattern)]
-        if not meant:
-            return [f"names paths of {pattern!r}, which it lets neither read nor write"]
-        known = frozenset[str]().union(*map(names_declared_by, meant))
-        unknown = sorted(set(self._own_paths[pattern]) - known)
-        return [f"names {name!r} in paths, which {pattern!r} does not have" for name in unknown]
-
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
-        """Deny a change of files whose present content was not read, naming all of them."""
+        """Deny a change of files whose current content was not read, naming all of them."""
         if not self.checks(tool):
             return PolicyDecision.allow()
         files = self._files(tool, context)
         if files is None:
             return PolicyDecision.deny(
-                f"Cannot call {tool.label}: it is not known which directory its files are in, so "
-                "nobody can tell what was read. A person has to name it. Continue without the tool."
+                f"Cannot call {tool.label}: the directory of its files is unknown, and so are the "
+                "files that were read. A person must name it. Continue without the tool."
             )
         names = self._names_for(tool)
         found = paths_in(tool, params, names) or []
         if not any(each.is_declared for each in found):
             return PolicyDecision.deny(
-                f"Cannot call {tool.label}: none of its arguments is the path of a file, so nobody "
-                f"can tell what it changes. Give the path, then retry {tool.label}; if it takes "
-                "none, continue without it."
+                f"Cannot call {tool.label}: none of its arguments is the path of a file, so the "
+                f"files it changes are unknown. Give the path, then retry {tool.label}; if it "
+                "takes none, continue without it."
             )
         known = PolicyState.of(context, self.name).data
         unread, unknown = _objections(files, *_parted(found, names), known)
@@ -194,7 +195,7 @@ class ReadBeforeWritePolicy:
         found = [each for each in paths_in(tool, params, names) or () if each.is_declared]
         targets, sources = _parted(found, names)
         if not writes and not names.own and len({each.place for each in found}) > 1:
-            # Nobody can tell which of them was shown.
+            # It is unknown which of them was shown.
             return
         now = _settled(files, _texts(targets))
         if not now:
@@ -239,7 +240,7 @@ class ReadBeforeWritePolicy:
     def _files(self, tool: Tool[Any, Any], context: ToolContext) -> Files | None:
         if self.root is not None:
             return DirectoryFiles(self.root)
-        # The files of a server are somewhere else.
+        # A server's files are not in the workspace.
         workspace = context.filesystem if tool.origin is None else None
         return None if workspace is None else WorkspaceFiles(workspace)
 
@@ -266,7 +267,7 @@ class ReadBeforeWritePolicy:
 def _parted(
     found: Sequence[PathArgument], names: PathNames
 ) -> tuple[Sequence[PathArgument], Sequence[PathArgument]]:
-    """Return the paths that a tool changes, and those that it only moves or copies from."""
+    """Return the paths that a tool changes, and the paths that it only moves or copies from."""
     sources = [each for each in found if names.is_source(each.name, is_declared=each.is_declared)]
     targets = [each for each in found if each not in sources]
     return (targets, sources) if any(each.is_declared for each in targets) else (found, ())
@@ -278,7 +279,7 @@ def _objections(
     sources: Iterable[PathArgument],
     known: Mapping[str, str],
 ) -> tuple[list[str], list[str]]:
-    """Return the objections to changing files: that they were not read, or are not known."""
+    """Return why files may not be changed: not read yet, or unknown."""
     unread: dict[str, None] = {}
     unknown = [
         f"its argument {each.name} may hold paths, in a way that is not known: "
@@ -306,12 +307,12 @@ def _changed(files: Files, path: str, moved: Iterable[str]) -> list[str]:
         return [path]
     if kind is None:
         return [files.taken_for(path)]
-    # Some tools put what they move or copy into a directory.
+    # Some tools move or copy into a directory.
     return [posixpath.join(path, name) for name in moved] if kind == "directory" else [path]
 
 
 def _fault(files: Files, path: str, known: str | None) -> str | None:
-    """Return the objection to changing a file of which this content is known."""
+    """Return the objection to changing a file, given its remembered content."""
     try:
         if known is None:
             return "exists and was not read" if files.kind(path) == "file" else None
@@ -323,7 +324,7 @@ def _fault(files: Files, path: str, known: str | None) -> str | None:
 
 
 def _settled(files: Files, paths: Iterable[str]) -> dict[str, str | None]:
-    """Return the hashes after a success, None also where a file cannot be looked at."""
+    """Return the hashes after a success, None for a file that cannot be read."""
     now: dict[str, str | None] = {}
     for given in paths:
         with suppress(ValueError):
@@ -337,7 +338,7 @@ def _settled(files: Files, paths: Iterable[str]) -> dict[str, str | None]:
 def _carried(
     files: Files, sources: list[str], now: Mapping[str, str | None], state: PolicyState
 ) -> dict[str, str | None]:
-    """Return the known hashes after a move or copy: the target has that of the source."""
+    """Return the known hashes after a move or copy: the target has the hash of the source."""
     changed: dict[str, str | None] = {}
     for given in sources:
         with suppress(OSError, ValueError):

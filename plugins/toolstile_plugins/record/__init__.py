@@ -65,7 +65,7 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_diagnose(settings: RecordSettings) -> Iterator[Diagnostic]:
-    """Find out whether records can be written and replayed where the settings say."""
+    """Check that records can be written and replayed where the settings say."""
     if settings.file is not None:
         yield appended_finding(settings.file, "record", "plugins.record.file")
     if settings.folder is not None:
@@ -73,17 +73,17 @@ def toolstile_diagnose(settings: RecordSettings) -> Iterator[Diagnostic]:
     if settings.replay is not None:
         subject = f"record to replay {settings.replay}"
         if settings.replay.is_file():
-            yield Diagnostic.ok(subject, "It is there.")
+            yield Diagnostic.ok(subject, "The file exists.")
         else:
-            remedy = "Configure the path of a record, or none."
-            yield Diagnostic.error(subject, "There is no such file.", remedy)
+            remedy = "Configure the path of a record, or remove the setting."
+            yield Diagnostic.error(subject, "The file does not exist.", remedy)
 
 
 @hookimpl
 def toolstile_lifespan(
     host: HostHandle, settings: RecordSettings
 ) -> AbstractContextManager[object] | None:
-    """Record and replay while the host is open, where the settings say so."""
+    """Record and replay while the host is open, if the settings say so."""
     places = (settings.file, settings.folder, settings.replay)
     if settings.off or not any(places):
         return None

@@ -18,13 +18,13 @@ _AGO: Final = re.compile("([0-9]{1,6})([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 _OFF: Final = {"plugins.record.off": True}
-"""For commands that make no calls, or look at records: none is written meanwhile."""
+"""For commands that make no calls, or read records: they write no record."""
 
 OUTCOMES: Final = (
     *("succeeded", "failed", "unknown_tool", "invalid", "denied", "pending", "error", "timed_out"),
     *("cancelled", "deadline", "conflict", "commit_failed", "unknown", "raised"),
 )
-"""The values of `Status`; a test holds them to it."""
+"""The values of `Status`; a test compares them."""
 
 _RECORD_EXAMPLES: Final = """\
 examples:
@@ -129,13 +129,13 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         "--since",
         type=_moment,
         metavar="TIME",
-        help="only calls after this time: 2026-01-31T12:00 (UTC), or 2h, 7d for so long ago",
+        help="only calls after this time: 2026-01-31T12:00 (UTC), or 2h, 7d for a time ago",
     )
     parser.add_argument("--until", type=_moment, metavar="TIME", help="only calls before this time")
 
 
 def _outcome(text: str) -> Status:
-    # Late: the help does without the contract.
+    # Because help must not load the contract, this import is late.
     from toolstile_hookspecs import Status
     from toolstile_hookspecs.support.text import suggest
 
@@ -147,7 +147,7 @@ def _outcome(text: str) -> Status:
 
 
 def _moment(text: str) -> datetime:
-    """Return a time: ISO 8601, in UTC as records are unless it says otherwise, or so long ago."""
+    """Return a time: ISO 8601, in UTC unless it names a zone, or a time ago."""
     try:
         if (ago := _AGO.fullmatch(text.strip())) is not None:
             return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
@@ -187,7 +187,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _chosen_to_record(args: argparse.Namespace) -> dict[str, Any]:
-    """Record calls; the commands that manage servers make none."""
+    """Record calls; a command that manages servers makes none."""
     return _recorded(args) if getattr(args, "what", None) is None else _switched_off(args)
 
 
@@ -197,12 +197,12 @@ def _recorded(args: argparse.Namespace) -> dict[str, Any]:
     return {"plugins.record.file": args.record, "plugins.record.folder": None}
 
 
-def _switched_off(args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001 - whatever they are
+def _switched_off(args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001 - a callback
     return dict(_OFF)
 
 
 def _off_unless_resumed(args: argparse.Namespace) -> dict[str, Any]:
-    """Record the calls that are resumed; who answers makes none."""
+    """Record the calls that are resumed; an answer makes none."""
     return {} if args.what == "resume" else dict(_OFF)
 
 

@@ -1,4 +1,4 @@
-"""The commands `toolstile record` and `toolstile replay`, and what they print."""
+"""The commands `toolstile record` and `toolstile replay`, and their output."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Carry out a command on a record, or replay one.
+    """Run `record` or `replay`.
 
     Raises:
-        RecordError: A record cannot be read, or lacks what is asked for.
+        RecordError: A record cannot be read, or lacks the line or tools asked for.
     """
     if (what := getattr(args, "what", None)) is None:
         return replay_record(host, args)
@@ -40,11 +40,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def show_record(args: argparse.Namespace) -> int:
-    """List the calls of a record or of a folder's records, or show one.
-
-    Raises:
-        RecordError: It cannot be read, or has no such line.
-    """
+    """List the calls of a record or of a folder's records, or show one."""
     if args.file.is_dir():
         return _show_folder(args)
     reader = Reader(args.file)
@@ -65,7 +61,7 @@ def show_record(args: argparse.Namespace) -> int:
 
 def _show_folder(args: argparse.Namespace) -> int:
     if args.line is not None:
-        raise RecordError(f"{args.file} is a folder, of which no line can be shown. Name a record.")
+        raise RecordError(f"{args.file} is a folder: it has no lines. Name a record.")
     readers = [Reader(path) for path in records_in(args.file)]
     selected = _selection(args)
     if args.out is None:
@@ -84,11 +80,7 @@ def _show_folder(args: argparse.Namespace) -> int:
 
 
 def list_records(args: argparse.Namespace) -> int:
-    """List the records of a folder that hold calls that are asked for.
-
-    Raises:
-        RecordError: The folder holds no record.
-    """
+    """List the records of a folder that hold selected calls."""
     found = list(summaries(args.folder, _selection(args)))
     if args.out is None:
         show_summaries(Screen(), found)
@@ -106,18 +98,14 @@ def _on_line(line: int, reader: Reader) -> list[Numbered]:
     found = [entry for entry in reader if entry.line == line]
     if not found:
         raise RecordError(
-            f"Line {line} of {reader.path} tells of no call. List them with `toolstile record show "
-            f"{reader.path}`."
+            f"Line {line} of {reader.path} is not a call. List the calls with `toolstile record "
+            f"show {reader.path}`."
         )
     return found
 
 
 def verify_record(args: argparse.Namespace) -> int:
-    """Show whether a record is as it was written.
-
-    Raises:
-        RecordError: It cannot be read, or is not a record.
-    """
+    """Show whether a record is as it was written."""
     checked = verify(args.file)
     cut = args.last is not None and checked.last != args.last
     if args.out is not None:
@@ -132,17 +120,12 @@ def verify_record(args: argparse.Namespace) -> int:
 
 
 def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
-    """Make the calls of a record again, and show what came out differently.
-
-    Raises:
-        RecordError: It cannot be read, or nobody offers its tools.
-    """
-    # `record` replays nothing.
+    """Make the calls of a record again, and show the differences."""
+    # Because `record` replays nothing, it does not load these.
     from toolstile_plugins.record.replay_run import executed, replayed
     from toolstile_plugins.record.replayer import Replayer
 
     recording = Recording.load(args.file)
-    # Raise where the plugins that offered the recorded tools are not loaded.
     known = {tool.name for tool in host.prompt.tools()}
     gone = {
         entry.call.tool
@@ -152,7 +135,7 @@ def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
     if gone and not gone & (known | set(host.catalog.names())):
         raise RecordError(
             f"No plugin here offers the tools of {recording.path} ({', '.join(sorted(gone))}). "
-            "Load those that did, with --plugin FILE.py or --example, say."
+            "Load the plugins that did, for example with --plugin FILE.py or --example."
         )
     if args.execute:
         comparisons, what = executed(host, recording), "executed"
@@ -171,30 +154,20 @@ def _written(comparisons: Iterable[Comparison], out: Any) -> Iterator[bool]:
 
 
 MAX_FAULTS: Final = 20
-"""Faults of a record, and places where calls are lost, that are shown to a person."""
+"""The most faults, and places of lost calls, that are shown to a person."""
 
 _DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}
 _ITEM: Final = "  - "
-_TITLES: Final = ("line", "made at", "call", "tool", "outcome", "time", "what the model read")
+_TITLES: Final = ("line", "made at", "call", "tool", "outcome", "time", "text for the model")
 
 
 def show_table(
     screen: Screen, readers: Sequence[Reader], selection: Selection, *, named: bool = False
 ) -> list[str]:
-    """Show a row for each call; a nested one, indented, stands before the one that made it.
+    """Show a row for each call; a nested call, indented, stands before its parent.
 
-    Args:
-        screen: Where to show it.
-        readers: The records.
-        selection: The calls to show.
-        named: Whether there may be several records: each row names its own, and one that cannot
-            be read is told of below.
-
-    Returns:
-        Why records could not be read to their end.
-
-    Raises:
-        RecordError: The one record cannot be read.
+    If there may be several records (`named`), each row names its own, and faults of records that
+    cannot be read are shown below and returned. Otherwise such a fault raises `RecordError`.
     """
     rows: list[list[Cell]] = []
     sessions: set[str] = set()
@@ -214,13 +187,13 @@ def show_table(
     for reader in readers:
         for found in reader.checks if selection.is_all else ():
             checker, *said = (found.check.get(name) for name in ("checker", "verdict", "feedback"))
-            told = f"{shown_time(found.at)} checked by {checker}: {', '.join(filter(None, said))}"
-            screen.line(printable(told))
+            text = f"{shown_time(found.at)} checked by {checker}: {', '.join(filter(None, said))}"
+            screen.line(printable(text))
         for approval in reader.approvals.values() if selection.is_all else ():
             screen.line(printable(f"{shown_time(approval.at)} {approval.described}"))
         if reader.torn:
             what = f"The last line of {reader.path.name}" if named else "The last line"
-            screen.line(f"{what} was not written to its end; it is left out.", "yellow")
+            screen.line(f"{what} is incomplete and left out.", "yellow")
         _show_lost(screen, reader.lost)
     for fault in faults:
         screen.line(fault, "red")
@@ -269,7 +242,7 @@ def show_call(screen: Screen, entry: Numbered) -> None:
 
 
 def show_checked(screen: Screen, checked: Checked) -> None:
-    """Show whether a record is as it was written, and what is wrong with it."""
+    """Show whether a record is as it was written, and its faults."""
     for fault in checked.faults[:MAX_FAULTS]:
         screen.line(f"line {fault.line}: {fault.damage}; it {fault.text}.", "red")
     if len(checked.faults) > MAX_FAULTS:
@@ -284,15 +257,15 @@ def show_checked(screen: Screen, checked: Checked) -> None:
     _show_lost(screen, checked.lost)
     if not checked.ended:
         screen.line(
-            "The last run did not end as it should: its process was killed or still runs, its end "
-            "could not be written, or lines at the end were removed.",
+            "The last run has no end: its process was killed or still runs, its end could not be "
+            "written, or lines at the end were removed.",
             "yellow",
         )
     screen.line(f"last hash {checked.last}", "dim")
 
 
 def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: str) -> bool:
-    """Show what came out differently; returns whether all came out the same."""
+    """Show the differences; returns whether all calls came out the same."""
     same = different = skipped = 0
     for comparison in comparisons:
         call = comparison.recorded.call

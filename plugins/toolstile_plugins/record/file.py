@@ -27,17 +27,17 @@ _BLOCK: Final = 64 * 1024
 class RecordFile:
     """A record that is being written. Each line is in the file when `append` returns.
 
-    It is locked for as long as it is open: two writers would tear the chain.
+    The file is locked while it is open, because two writers would tear the chain.
 
     Args:
-        path: The file; continued where it is there.
-        durability: With `power` each line is on the disk, too, when `append` returns.
+        path: The file; continued if it exists.
+        durability: With `power` each line is also on disk when `append` returns.
 
     Attributes:
         torn: The bytes of an incomplete last line that were cut off.
 
     Raises:
-        RecordError: It cannot be opened, is being written, or is not a record that is intact.
+        RecordError: The file cannot be opened, is being written, or is not an intact record.
 
     Example:
         >>> file = RecordFile(Path("calls.jsonl"))  # doctest: +SKIP
@@ -60,19 +60,19 @@ class RecordFile:
 
         Raises:
             OSError: It cannot be written; it is taken back.
-            RecordError: Another process has opened the file, of which this one is a fork.
+            RecordError: This process is a fork of the process with the open file.
         """
         if os.getpid() != self._process:
             raise RecordError(
-                f"{self._path} is written by process {self._process}, of which this one is a fork: "
-                "two would tear it. Open a host in each process, with a record of its own."
+                f"{self._path} is written by process {self._process}, the parent of this fork: two "
+                "writers would tear it. Open a host with its own record in each process."
             )
         with self._lock:
             line, own = seal(self._n + 1, self._last, content)
             try:
                 self._write(line)
             except (KeyboardInterrupt, SystemExit):
-                # Whether it came before the line was written, or after, only the file knows.
+                # The interrupt came before the line was written, or after: only the file knows.
                 with deferred_interrupts():
                     self._continue()
                 raise
@@ -85,7 +85,7 @@ class RecordFile:
         return self._n, self._last, os.fstat(self._handle).st_size
 
     def _sync(self, n: int, cuts: int) -> None:
-        """Have a line on the disk: the first that waits syncs the lines of all that wait."""
+        """Have a line on disk: the first thread that waits syncs the lines of all that wait."""
         with self._syncing:
             is_cut = cuts < len(self._cuts)
             if n <= (self._cuts[cuts] if is_cut else self._synced[0]):
@@ -97,7 +97,7 @@ class RecordFile:
             try:
                 os.fsync(self._handle)
             except OSError:
-                # A second fsync would succeed, though the system has dropped these lines.
+                # Cut them, because a second fsync would succeed though the system dropped them.
                 with self._lock:
                     self._n, self._last, size = self._synced
                     self._cuts.append(self._n)
@@ -106,12 +106,12 @@ class RecordFile:
             self._synced = end
 
     def close(self) -> None:
-        """Close the file, so that others may continue it; one without a line is removed."""
+        """Close the file, so that another process may continue it; remove it if it is empty."""
         if os.getpid() == self._process:
             if not self._is_there():
                 log.warning(
-                    "%s was removed or replaced while it was written. What was recorded is where "
-                    "it was moved to, if it was not deleted.",
+                    "%s was removed or replaced while it was written. Its lines are in the file "
+                    "that was moved, if it was not deleted.",
                     self._path,
                     extra=NOTICE,
                 )
@@ -120,14 +120,13 @@ class RecordFile:
         self._file.close()
 
     def _open(self) -> bool:
-        """Open the file, and tell whether it is there still: its last writer may remove it."""
+        """Open the file; return whether it still exists: its last writer may remove it."""
         try:
             self._file = unshared(self._path, _FLAGS, _MODE)
             self._handle = self._file.fileno()
         except OSError as error:
             raise self._unopened(error) from error
         try:
-            self._check_kind()
             self._claim()
             there = self._is_there()
             if there:
@@ -141,6 +140,20 @@ class RecordFile:
             raise
         return there
 
+    def _claim(self) -> None:
+        if not stat.S_ISREG(os.fstat(self._handle).st_mode):
+            raise RecordError(
+                f"{self._path} cannot hold a record: it is not a file whose lines can be read "
+                "again. Name a file."
+            )
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RecordError(
+                f"{self._path} is being written by another recorder, or as a trace. Record to "
+                "another file, or wait until the other has ended."
+            ) from error
+
     def _is_there(self) -> bool:
         try:
             return os.path.samestat(os.fstat(self._handle), self._path.stat())
@@ -148,31 +161,11 @@ class RecordFile:
             return False
 
     def _unopened(self, error: OSError) -> RecordError:
-        return RecordError(
-            f"{self._path} cannot be opened to record: {error.strerror}. {self._remedy()}"
-        )
-
-    def _remedy(self) -> str:
         folder = self._path.absolute().parent
+        remedy = "Name a file that can be written."
         if not folder.exists():
-            return f"Make the folder {folder}, or name a file in one that is there."
-        return "Name a file that can be written."
-
-    def _check_kind(self) -> None:
-        if not stat.S_ISREG(os.fstat(self._handle).st_mode):
-            raise RecordError(
-                f"{self._path} cannot hold a record: it is not a file that lines can be read from "
-                "again. Name a file."
-            )
-
-    def _claim(self) -> None:
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise RecordError(
-                f"{self._path} is being written by another recorder, or as a trace. Record to "
-                "another file, or wait until that has ended."
-            ) from error
+            remedy = f"Make the folder {folder}, or name a file in an existing folder."
+        return RecordError(f"{self._path} cannot be opened to record: {error.strerror}. {remedy}")
 
     def _write(self, line: bytes) -> None:
         written = 0
@@ -180,7 +173,7 @@ class RecordFile:
             while written < len(line):
                 written += os.write(self._handle, line[written:])
         except OSError:
-            # The next line must not stand on half of this one.
+            # The next line must not follow half of this one.
             os.ftruncate(self._handle, os.fstat(self._handle).st_size - written)
             raise
 
@@ -190,19 +183,19 @@ class RecordFile:
         if end:
             self._n, self._last = self._read_last(end)
         if end < size and not self._completes(end, size):
-            # Cut off a line that was not written to its end.
+            # Cut off an incomplete line.
             following = b'{"n":%d,"prev":"%b"' % (self._n + 1, self._last.encode())
-            # After a loss of power the system may show NULs in place of what it has not written.
+            # After a loss of power the system may show NULs for bytes that it has not written.
             begin = os.pread(self._handle, len(following), end).rstrip(b"\0")
             if not following.startswith(begin) or not (end or begin):
                 raise RecordError(
-                    f"{self._path} cannot be continued as a record: what is at its end is none. "
-                    "Record to another file."
+                    f"Cannot append to {self._path}: its last line is not part of a record. Record "
+                    "to another file."
                 )
             self.torn = size - end
             os.ftruncate(self._handle, end)
             log.warning(
-                "%s ended in the middle of a line, of which %s bytes were cut off.",
+                "%s ended in the middle of a line: %s bytes were cut off.",
                 self._path,
                 f"{self.torn:,}",
                 extra=NOTICE,
@@ -213,17 +206,16 @@ class RecordFile:
         line = os.pread(self._handle, end - 1 - start, start)
         link = read_link(line)
         if link is None:
-            what = "is none of a record"
-            if line.startswith(BEGINNING):
-                what = "was changed after it was written"
+            is_ours = line.startswith(BEGINNING)
+            fault = "was changed after it was written" if is_ours else "is not part of a record"
             raise RecordError(
-                f"{self._path} cannot be continued as a record: its last line {what}. Look at it "
-                "with `toolstile record verify`, and record to another file."
+                f"Cannot append to {self._path}: its last line {fault}. Check it with `toolstile "
+                "record verify`, and record to another file."
             )
         return link.n, link.hash
 
     def _completes(self, end: int, size: int) -> bool:
-        """Give the last line its newline, if it lacks nothing else; tell whether."""
+        """Return whether the last line lacks only its newline, and write that."""
         link = read_link(os.pread(self._handle, size - end, end))
         if link is None or (link.n, link.prev) != (self._n + 1, self._last):
             return False
@@ -232,7 +224,6 @@ class RecordFile:
         return True
 
     def _last_newline(self, before: int) -> int:
-        """Return where the last newline before a position is, or -1."""
         while before > 0:
             start = max(0, before - _BLOCK)
             found = os.pread(self._handle, before - start, start).rfind(b"\n")

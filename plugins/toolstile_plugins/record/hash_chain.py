@@ -1,8 +1,8 @@
-"""A chain of lines: each has the hash of the one before, and its own.
+"""A chain of lines: each has the hash of the line before, and its own.
 
 A line is a JSON object on one line. `n` counts from 1, and `prev` is the hash of the line before.
-`hash`, at its end, is the SHA-256 of all before it. So no line can be changed, removed,
-moved or put in without the next one telling.
+`hash`, at its end, is the SHA-256 of all text before it. So a line that is changed, removed, moved
+or inserted shows in the next line.
 """
 
 from __future__ import annotations
@@ -41,24 +41,18 @@ class Damage(StrEnum):
     TORN = "torn"
     """It ends in the middle: the process or the machine stopped while it was written."""
     CHANGED = "changed"
-    """It is not what was written."""
+    """The line differs from the written line."""
     MISSING = "missing"
     """Lines that stood before it are gone."""
     MISPLACED = "misplaced"
     """It was put in, repeated or moved."""
     REPLACED = "replaced"
-    """The line before it is not the one after which it was written."""
+    """The line was written after another line than the one before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that is wrong with a file.
-
-    Args:
-        line: The line of the file at which it shows, from 1.
-        damage: The kind of damage.
-        text: The same, for people.
-    """
+    """A fault of a file: the line at which it shows (from 1), its kind, and a text for people."""
 
     line: int
     damage: Damage
@@ -73,7 +67,7 @@ def seal(n: int, prev: str, content: str) -> tuple[bytes, str]:
 
 
 def read_link(line: bytes) -> Link | None:
-    """Return where a line without its newline stands, or None where it was changed."""
+    """Return the place of a line (without its newline) in the chain, None if it was changed."""
     found = _LINE.fullmatch(line)
     if found is None or sha256(found["sealed"]).hexdigest() != found["hash"].decode():
         return None
@@ -81,13 +75,13 @@ def read_link(line: bytes) -> Link | None:
 
 
 class Chain:
-    """Follows a chain from line to line and notes what does not hold.
+    """Follows a chain from line to line and notes the faults.
 
     Attributes:
         faults: The faults so far.
         lines: The number of lines so far.
-        last: The hash of the last line that is as it was written.
-        is_one: Whether any line begins as those of a chain do; if not, the file is another.
+        last: The hash of the last intact line.
+        is_one: Whether any line begins like a line of a chain; if not, it is another kind of file.
     """
 
     def __init__(self) -> None:
@@ -99,14 +93,14 @@ class Chain:
         self._known = True
 
     def follow(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Yield the number and text of each line that is as it was written."""
+        """Yield the number and text of each intact line."""
         raw = b""
         for given in lines:
             self.lines += 1
             raw = given.removeprefix(BOM_UTF8) if self.lines == 1 else given
-            # A torn line may end before its beginning does.
+            # A torn line may be shorter than the beginning of each line.
             self.is_one = self.is_one or raw.startswith(BEGINNING) or BEGINNING.startswith(raw)
-            # The last one may lack nothing but its newline.
+            # The last line may lack only its newline.
             line = raw.removesuffix(b"\n")
             if (link := read_link(line)) is not None:
                 self._place(link)
@@ -114,11 +108,11 @@ class Chain:
             elif not raw.endswith(b"\n"):
                 self._note(Damage.TORN, f"ends in the middle, after {len(raw):,} bytes")
             else:
-                self._note(Damage.CHANGED, f"is not what was written: {_how_changed(raw)}")
+                self._note(Damage.CHANGED, f"differs from the written line: {_how_changed(raw)}")
                 self._expected += 1
                 self._known = False
         if b"\0" in raw and self.faults and self.faults[-1].line == self.lines:
-            # After a loss of power the system may show NULs in place of what it has not written.
+            # After a loss of power the system may show NULs for bytes that it has not written.
             self.faults.pop()
             self._note(Damage.TORN, f"ends in the middle, after {raw.index(0):,} bytes")
 

@@ -27,12 +27,7 @@ from toolstile_plugins.record.schema import (
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Calls that could not be recorded.
-
-    Args:
-        line: The line of the file before which they were made, from 1.
-        calls: How many.
-    """
+    """A number of calls that could not be recorded, before a line of the file (from 1)."""
 
     line: int
     calls: int
@@ -47,10 +42,9 @@ class Checked:
         lines: The number of its lines.
         calls: The number of its calls.
         last: The hash of its last line; noted elsewhere, it shows later whether lines are missing.
-        ended: Whether the last run ended as it should. Otherwise its process was killed, or
-            lines at the end are missing.
+        ended: Whether the last run ended. If not, its process was killed, or lines are missing.
         faults: Its faults.
-        lost: The calls that could not be written, as far as a later line tells.
+        lost: The calls that could not be written, if a later line counts them.
     """
 
     path: Path
@@ -64,27 +58,20 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A call of a record, and the line of the file that tells of it.
-
-    Args:
-        line: The line, from 1.
-        call: What it says.
-    """
+    """A call of a record, and the number of its line (from 1)."""
 
     line: int
     call: RecordedCall
 
 
 class Reader:
-    """Reads a record call by call, once.
-
-    A last line that was not written to its end is left out.
+    """Reads a record call by call, once, without an incomplete last line.
 
     Attributes:
-        torn: Whether its last line was not written to its end, as soon as all is read.
-        lost: The calls that could not be recorded, as far as it is read.
-        checks: The checks of agents' tasks, as far as it is read.
-        approvals: The answers of people, grants and revocations by id, as far as it is read.
+        torn: Whether its last line is incomplete, once all is read.
+        lost: The calls that could not be recorded, up to the line that was read.
+        checks: The checks of agents' tasks, likewise.
+        approvals: The answers of people, grants and revocations by id, likewise.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,11 +82,7 @@ class Reader:
         self.approvals: dict[str, RecordedApproval] = {}
 
     def __iter__(self) -> Iterator[Numbered]:
-        """Yield each call.
-
-        Raises:
-            RecordError: It cannot be read, is not a record, or was changed up to there.
-        """
+        """Yield each call; raise `RecordError` at the first line that cannot be relied on."""
         chain = Chain()
         requests: dict[str, tuple[RequestTurn, ...]] = {}
         for number, said in _said(self.path, chain):
@@ -122,18 +105,18 @@ class Reader:
             if fault.damage is not Damage.TORN:
                 raise RecordError(
                     f"{self.path}, line {fault.line}: it {fault.text}. See `toolstile record "
-                    "verify`; what follows cannot be relied on."
+                    "verify`; the lines after it cannot be relied on."
                 )
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A record that was read, to replay or to look at.
+    """A record that was read, to replay or to inspect.
 
     Args:
         path: The file.
         calls: Its calls, in order.
-        torn: Whether its last line was not written to its end; nothing of that is here.
+        torn: Whether its last line is incomplete; it is not among the calls.
         lost: The calls that could not be recorded.
 
     Example:
@@ -147,7 +130,7 @@ class Recording:
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
-        """Read a record, but for a last line that was not written to its end.
+        """Read a record, without an incomplete last line.
 
         Raises:
             RecordError: It cannot be read, is not a record, or was changed.
@@ -158,7 +141,7 @@ class Recording:
 
     @cached_property
     def sessions(self) -> Mapping[str, Sequence[Numbered]]:
-        """The top-level calls by the session they ran in."""
+        """The top-level calls by session."""
         found: dict[str, list[Numbered]] = {}
         for entry in self.calls:
             if entry.call.parent is None:
@@ -167,7 +150,7 @@ class Recording:
 
 
 def verify(path: Path) -> Checked:
-    """Look at every line of a record.
+    """Check every line of a record.
 
     Raises:
         RecordError: It cannot be read, or is not a record.
@@ -191,7 +174,7 @@ def _lost_before(number: int, said: Said) -> list[Lost]:
 
 
 def _refuse_others(path: Path, chain: Chain) -> None:
-    """Raise `RecordError` without any line of a record, even a damaged one."""
+    """Raise `RecordError` if a file has no line of a record, not even a damaged one."""
     if not chain.lines:
         raise RecordError(
             f"{path} is empty: nothing was recorded, or all of it was removed. Record calls with "
@@ -199,8 +182,8 @@ def _refuse_others(path: Path, chain: Chain) -> None:
         )
     if not chain.is_one:
         raise RecordError(
-            f"{path} is not a record: it has no line of one. Name a file that `--record` has "
-            f"written; calls that are still to be made are made with `toolstile run {path}`."
+            f"{path} is not a record: no line of it is part of one. Name a file that `--record` "
+            f"wrote; to make new calls, use `toolstile run {path}`."
         )
 
 
@@ -213,7 +196,7 @@ def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Said]]:
                 except ValueError as error:
                     reason = str(error).rstrip(".")
                     raise RecordError(
-                        f"{path}, line {number}: it is of no record that this Toolstile can read "
+                        f"{path}, line {number}: this Toolstile cannot read it "
                         f"({reason}). Read it with the Toolstile that wrote it."
                     ) from None
     except OSError as error:
@@ -223,7 +206,7 @@ def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Said]]:
 def with_request(
     call: RecordedCall, last: MutableMapping[str, tuple[RequestTurn, ...]]
 ) -> RecordedCall:
-    """Return a call with the request that it saw, which may stand in a line before it."""
+    """Return a call with the request that it saw, which may be recorded in an earlier line."""
     if call.request is not None:
         last[call.session] = call.request
         return call
@@ -233,13 +216,13 @@ def with_request(
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The calls that somebody asks for.
+    """The calls to show.
 
     Args:
-        tools: Globs of tools' names, of which one must match; none matches any.
-        outcomes: The outcomes, of which it must have one; none allows any.
-        since: The earliest time at which they were made.
-        until: The time before which they were made.
+        tools: Globs of tool names; a call matches one of them. Empty for all tools.
+        outcomes: The outcomes. Empty for all outcomes.
+        since: The earliest time of a call.
+        until: The time before which calls were made.
 
     Example:
         >>> Selection(tools=("read_*",)).is_all
@@ -253,11 +236,11 @@ class Selection:
 
     @property
     def is_all(self) -> bool:
-        """True when it leaves nothing out."""
+        """True if all calls are selected."""
         return self == Selection()
 
     def has(self, call: RecordedCall) -> bool:
-        """Tell whether a call is one of them."""
+        """Tell whether a call is selected."""
         names = {call.tool, call.asked_for}
         return (
             (not self.tools or any(fnmatchcase(own, glob) for own in names for glob in self.tools))
@@ -267,33 +250,22 @@ class Selection:
         )
 
     def of(self, reader: Reader) -> Iterator[Numbered]:
-        """Yield those of a record."""
+        """Yield the selected calls of a record."""
         return (entry for entry in reader if self.has(entry.call))
 
 
 @dataclass(slots=True)
 class Summary:
-    """The contents of a record in a folder, as far as they were asked for.
-
-    Args:
-        path: The file.
-        calls: The number of calls that were asked for.
-        first: The time of the first of them.
-        last: The time of the last.
-        sessions: The sessions they ran in.
-        tools: How many calls each tool has.
-        outcomes: How many calls each outcome has.
-        fault: Why it could not be read to its end, where it could not.
-    """
+    """The selected calls of a record in a folder, counted."""
 
     path: Path
     calls: int = 0
-    first: datetime | None = None
+    first: datetime | None = None  # the time of the first call
     last: datetime | None = None
     sessions: set[str] = field(default_factory=set[str])
-    tools: Counter[str] = field(default_factory=Counter[str])
+    tools: Counter[str] = field(default_factory=Counter[str])  # the number of calls of each tool
     outcomes: Counter[Status] = field(default_factory=Counter[Status])
-    fault: str | None = None
+    fault: str | None = None  # why it could not be read to its end
 
     def add(self, call: RecordedCall) -> None:
         """Count a call."""
@@ -305,7 +277,7 @@ class Summary:
         self.outcomes[call.status] += 1
 
     def wire(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
+        """Return the summary as a JSON object."""
         return {
             "file": str(self.path),
             "calls": self.calls,
@@ -319,24 +291,20 @@ class Summary:
 
 
 def records_in(place: Path) -> list[Path]:
-    """Return the records in a folder, the oldest first; a file by itself.
+    """Return the records in a folder, oldest first; a file by itself.
 
     Raises:
         RecordError: The folder holds no record.
     """
     found = [place] if place.is_file() else sorted(place.glob("*.jsonl"))
     if not found:
-        what = "holds no record (*.jsonl)" if place.exists() else "is not there"
+        what = "holds no record (*.jsonl)" if place.exists() else "does not exist"
         raise RecordError(f"{place} {what}. Name a folder of records, or a record.")
     return found
 
 
 def summaries(place: Path, selection: Selection) -> Iterator[Summary]:
-    """Yield a summary of each record that holds calls that are asked for, or cannot be read.
-
-    Raises:
-        RecordError: The folder holds no record.
-    """
+    """Yield a summary of each record that holds selected calls, or cannot be read."""
     for path in records_in(place):
         summary = Summary(path)
         try:

@@ -43,8 +43,8 @@ log = logging.getLogger("toolstile.record")
 class Recorder:
     """A plugin that writes a line for each call, whatever its outcome.
 
-    A line that cannot be written is logged and does not change the call. The next line that can
-    be written says how many are missing.
+    A line that cannot be written is logged and does not change the call. The next line that can be
+    written says how many are missing.
 
     Args:
         file: The file.
@@ -98,7 +98,7 @@ class Recorder:
         self._file.append(written({"kind": kind, **said}))
 
     def close(self) -> None:
-        """Write that the run ended and what of it is lost, and close the file."""
+        """Write that the run ended with the number of lost calls, and close the file."""
         try:
             if self._lost and not self._begun:
                 self._begin()
@@ -135,7 +135,6 @@ class Recorder:
         self._file.append(written(end))
 
     def _taken(self) -> int:
-        """Return how many are missing, for one line to tell."""
         with self._lock:
             lost, self._lost = self._lost, 0
             return lost
@@ -148,7 +147,7 @@ class Recorder:
 def _reason_of(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.strerror or error}. See that it can be written before the next run."
-    # The text of any other may hold what the call kept secret.
+    # Because the text of any other error may hold a secret of the call, name its class alone.
     return str(error) if isinstance(error, RecordError) else f"{type(error).__name__}."
 
 
@@ -166,10 +165,22 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[services.Re
         if settings.replay is not None:
             replay = Replayer(Recording.load(settings.replay), strict=settings.strict)
             stack.enter_context(registered(host, replay))
-            stack.enter_context(_keeping_apart(host))
+            # Policies begin with nothing, and leave their own files alone.
+            folder = stack.enter_context(TemporaryDirectory(prefix="toolstile-replay-"))
+            host.kept_apart = PolicyStoreLocation(Path(folder), anew=True)
+            stack.callback(setattr, host, "kept_apart", None)
         file, service = settings.file, None
         if settings.folder is not None:
-            file = _file_of_its_own(settings.folder, host.clock)
+            try:
+                make_directory(settings.folder, 0o700)
+            except OSError as error:
+                raise RecordError(
+                    f"The folder {settings.folder} for records cannot be made: {error.strerror}. "
+                    "Name a folder that can be written."
+                ) from error
+            # The names sort by time; the random end distinguishes runs of one second.
+            now, end = host.clock.now(), secrets.token_hex(4)
+            file = settings.folder / f"{now:%Y-%m-%dT%H-%M-%S}-{end}.jsonl"
         if file is not None:
             recorder = Recorder(RecordFile(file, durability=settings.durability), host.clock)
             stack.callback(recorder.close)
@@ -178,35 +189,8 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[services.Re
         yield service
 
 
-@contextmanager
-def _keeping_apart(host: HostHandle) -> Generator[None]:
-    """Let policies begin with nothing, and leave their own files alone."""
-    with TemporaryDirectory(prefix="toolstile-replay-") as folder:
-        host.kept_apart = PolicyStoreLocation(Path(folder), anew=True)
-        try:
-            yield
-        finally:
-            host.kept_apart = None
-
-
-def _file_of_its_own(folder: Path, clock: Clock) -> Path:
-    try:
-        make_directory(folder, 0o700)
-    except OSError as error:
-        raise RecordError(
-            f"The folder {folder} for records cannot be made: {error.strerror}. Name one that can "
-            "be written."
-        ) from error
-    # Sorted by name they are sorted by time; what follows tells those of one second apart.
-    return folder / f"{clock.now():%Y-%m-%dT%H-%M-%S}-{secrets.token_hex(4)}.jsonl"
-
-
 class StageTimes:
-    """The trace of a call that notes when each of its stages began.
-
-    Args:
-        monotonic: Returns the time.
-    """
+    """The trace of a call that notes when each of its stages began."""
 
     __slots__ = ("_began", "_entered", "_monotonic", "_outer")
 
@@ -245,33 +229,25 @@ _current: Final[ContextVar[StageTimes | None]] = ContextVar("toolstile_record", 
 
 
 def tracing_fields() -> list[str]:
-    """Return what a call's trace tells of it, as fields of its line."""
+    """Return the fields of a call's line that its trace knows."""
     fields: list[str] = []
     if (times := _current.get()) is not None:
         fields.append(f'"stages":{times.json()}')
-    if (trace := _trace_id()) is not None:
-        fields.append(f'"trace":"{trace}"')
+    # A process that has not imported the library has no trace.
+    tracing: Any = sys.modules.get("opentelemetry.trace")
+    if tracing is not None and (span := tracing.get_current_span().get_span_context()).is_valid:
+        fields.append(f'"trace":"{tracing.format_trace_id(span.trace_id)}"')
     return fields
 
 
-def _trace_id() -> str | None:
-    """Return the id of the current trace, whoever made it; None where nothing is traced."""
-    # Where nobody has imported it, there is no trace.
-    tracing: Any = sys.modules.get("opentelemetry.trace")
-    if tracing is None:
-        return None
-    span = tracing.get_current_span().get_span_context()
-    return tracing.format_trace_id(span.trace_id) if span.is_valid else None
-
-
 _UNCHECKED: Final = frozenset({Stage.LOOKUP, Stage.PARSE, Stage.DEADLINE})
-"""The stages before anybody could look at the request."""
+"""The stages before policies see the request."""
 MAX_SESSIONS: Final = 1_000
-"""The most sessions whose request is known to be recorded; of others it is recorded again."""
+"""The most sessions whose last request is remembered; others record it again."""
 
 
 class RecordedRequests:
-    """The requests that stand in a record already, by session."""
+    """The last recorded request of each session, so that it is written once while it stays."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, Sequence[RequestTurn]] = OrderedDict()
@@ -283,7 +259,7 @@ class RecordedRequests:
         if not (event.request or session in self._last) or event.stage in _UNCHECKED:
             file.append(joined(fields))
             return
-        # A line of another call that saw another request must not come between.
+        # Because a line of a call that saw another request must not come between, lock.
         with self._lock:
             if event.request != self._last.get(session, ()):
                 fields.append(f'"request":{request_of(event)}')

@@ -30,7 +30,7 @@ from toolstile_plugins.record.replayer import Replayer, hides_some, key_of
 from toolstile_plugins.record.schema import RecordedCall
 
 _OF_THE_TIME: Final = frozenset({"fetchedAt", "replayed"})
-"""Says when and how it was answered, not what came out."""
+"""The parts of an envelope that say when and how it was answered."""
 
 log = logging.getLogger("toolstile.record")
 NAME: Final = "record-replay"
@@ -44,12 +44,12 @@ class Comparison:
 
     Args:
         recorded: The call.
-        now: The envelope that came out now, None where the call was not made.
+        now: The envelope now, None if the call was not made.
         status: The status now.
         skipped: The reason why it was not made.
         passes: Whether it was denied then and nothing denies it now. It is answered as it was
-            then, since policies do not find files in a replay.
-        decisions: The decisions of the policies now, where one did not allow it.
+            then, because policies do not find files in a replay.
+        decisions: The decisions of the policies now that did not allow it.
     """
 
     recorded: Numbered
@@ -67,7 +67,7 @@ class Comparison:
         object.__setattr__(self, "differs", differs)
 
     def wire(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
+        """Return the comparison as a JSON object."""
         wire: dict[str, Any] = {
             "line": self.recorded.line,
             "id": self.recorded.call.id,
@@ -117,7 +117,7 @@ class RecordedClock:
         """Show the time of another call, which ended later."""
         ended = call.at + timedelta(seconds=call.seconds)
         if ended < self._ended:
-            # The system's clock was set back meanwhile; what had passed by then has passed.
+            # The system's clock was set back meanwhile; the time that had passed still counts.
             self._zero -= self._ended - call.at
         self._ended = ended
         self._at = call.at
@@ -143,11 +143,7 @@ def replayed(
     """Yield each top-level call as it comes out when it is answered from the record.
 
     Time passes and people answer as they did then. Policies remember the record and nothing else.
-
-    Args:
-        host: The open host.
-        recording: The record.
-        replay: The plugin that answers, None for one that answers by name and arguments.
+    `replay` is the plugin that answers, by default by name and arguments.
     """
     replay = replay or Replayer(recording)
     with registered(host, replay), ExitStack() as stack:
@@ -159,7 +155,7 @@ def replayed(
 def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
     """Yield each top-level call as it comes out when it is really made again.
 
-    Stored state of policies holds for them, and stays as it is.
+    Stored state of policies applies, and is not changed.
     """
     with ExitStack() as stack:
         stage = _Stage(host, stack, None)
@@ -186,7 +182,7 @@ def _top_level(recording: Recording) -> Iterator[Numbered]:
 
 
 class _Stage:
-    """Makes recorded calls, each in a session that stands for the one it was made in."""
+    """Makes recorded calls, each in a session that stands for the recorded session."""
 
     def __init__(self, host: HostHandle, stack: ExitStack, replay: Replayer | None) -> None:
         self._host = host
@@ -200,7 +196,6 @@ class _Stage:
         self._events: dict[str, ToolInvoked] = {}
 
     def play(self, entry: Numbered) -> Comparison:
-        """Make a call and compare its outcome."""
         call = entry.call
         tools = self._executor(call)
         arguments = call.arguments
@@ -213,9 +208,9 @@ class _Stage:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException:
-            log.debug("%s left the call; its event says what it came to.", call.id, exc_info=True)
+            log.debug("%s raised; its event has the outcome.", call.id, exc_info=True)
         event = self._events.pop(call.id)
-        # What was denied then may get as far now as being answered from the record.
+        # A call that was denied then may be answered from the record now.
         was_denied = call.status is Status.DENIED and event.status is Status.FAILED
         passes = self._replay is not None and was_denied
         # The envelope as a record has it, with secrets masked.
@@ -240,7 +235,7 @@ class _Stage:
             options |= {"clock": self._clock, "approver": self._replay.approve}
         request, said = call.request or (), self._said.get(key, ())
         if request[: len(said)] != said:
-            # It was put back meanwhile, to a state that only the recorded session knows.
+            # The session was rolled back to a state that only the recorded session knows.
             del self._executors[key]
             said = ()
         if key not in self._executors:

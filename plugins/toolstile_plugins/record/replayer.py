@@ -51,7 +51,7 @@ def hides_some(call: RecordedCall, recorded: object) -> bool:
 
 
 def is_of(call: RecordedCall, params: Any) -> bool:
-    """Tell whether params, with their secrets masked, are those of a recorded call."""
+    """Tell whether params, with their secrets masked, equal a recorded call's."""
     return key_of(call.params) == key_of(params)
 
 
@@ -67,11 +67,7 @@ class InOrder:
         self._lock = Lock()
 
     def take(self, tool: str, params: Any) -> Numbered:
-        """Return the next recorded call, if it is this one; each answers once.
-
-        Raises:
-            NotRecordedError: It is not.
-        """
+        """Return the next recorded call if it is this call; raise `NotRecordedError` if not."""
         with self._lock:
             if not self._calls:
                 raise NotRecordedError(
@@ -81,19 +77,20 @@ class InOrder:
             following = self._calls[0]
             if following.call.tool != tool or not is_of(following.call, params):
                 raise NotRecordedError(
-                    f"The record goes on with {_described(following)}, not with {tool} "
+                    f"The next call of the record (line {following.line}) is {following.call.tool} "
+                    f"{_shortened(key_of(following.call.params))}, not {tool} "
                     f"{_shortened(key_of(params))}. It cannot be answered; make the recorded "
                     "calls in their order, or replay without strict."
                 )
             return self._calls.popleft()
 
     def left(self) -> list[Numbered]:
-        """Return the recorded calls that have not answered any."""
+        """Return the recorded calls that have not answered."""
         with self._lock:
             return list(self._calls)
 
     def left_before(self, later: Numbered) -> Iterable[Numbered]:
-        """Return those of them that were recorded before a call."""
+        """Return the calls that have not answered and were recorded before a call."""
         with self._lock:
             return list(takewhile(lambda entry: entry.line < later.line, self._calls))
 
@@ -109,19 +106,15 @@ class ByArguments:
             self._calls.setdefault(key, deque()).append(entry)
 
     def take(self, tool: str, params: Any) -> Numbered:
-        """Return the next recorded call that is the same; each answers once.
-
-        Raises:
-            NotRecordedError: There is none.
-        """
+        """Return the next recorded call that is the same; raise `NotRecordedError` without one."""
         with self._lock:
             found = self._calls.get((tool, key_of(params)))
             if found:
                 return found.popleft()
         if found is not None:
             raise NotRecordedError(
-                f"Every recorded call of {tool} with these arguments has answered one already. It "
-                "cannot be answered once more; use what it said before."
+                f"Every recorded call of {tool} with these arguments has answered already. It "
+                "cannot be answered again; use the earlier answer."
             )
         raise NotRecordedError(
             f"No call of {tool} with these arguments is in the record: "
@@ -129,13 +122,13 @@ class ByArguments:
         )
 
     def left(self) -> list[Numbered]:
-        """Return the recorded calls that have not answered any, in order."""
+        """Return the recorded calls that have not answered, in order."""
         with self._lock:
             left = [entry for queue in self._calls.values() for entry in queue]
         return sorted(left, key=lambda entry: entry.line)
 
     def left_before(self, later: Numbered) -> Iterable[Numbered]:
-        """Return those of them that were recorded before a call, of its name and arguments."""
+        """Return the same calls that have not answered and were recorded before a call."""
         with self._lock:
             alike = self._calls.get((later.call.tool, key_of(later.call.params)), ())
             return list(takewhile(lambda entry: entry.line < later.line, alike))
@@ -157,23 +150,18 @@ class ById:
         return iter(sorted(left, key=lambda entry: entry.line))
 
     def named(self, call_id: str) -> Sequence[Numbered]:
-        """Return those of an id, in order."""
+        """Return the calls with an id, in order."""
         return self._calls.get(call_id, ())
 
     def discard(self, entry: Numbered) -> None:
-        """Take one out, if it is there."""
+        """Remove a call, if it is there."""
         same = self._calls.get(entry.call.id, [])
         if entry in same:
             same.remove(entry)
 
 
 def answering(recording: Recording, only: Collection[str] | None) -> list[Numbered]:
-    """Return the recorded calls that are answered for, but not those within one of them.
-
-    Args:
-        recording: The record.
-        only: The tools that are answered for; None for all.
-    """
+    """Return the recorded calls of these tools (None: all), without calls within one of them."""
     calls = {(entry.call.session, entry.call.id): entry.call for entry in recording.calls}
 
     def answers(call: RecordedCall) -> bool:
@@ -193,12 +181,8 @@ def answering(recording: Recording, only: Collection[str] | None) -> list[Number
 
 
 def has_run(call: RecordedCall) -> bool:
-    """Tell whether a recorded call got as far as its handler."""
+    """Tell whether a recorded call reached its handler."""
     return call.stage not in _NEVER_RAN
-
-
-def _described(entry: Numbered) -> str:
-    return f"{entry.call.tool} {_shortened(key_of(entry.call.params))} (line {entry.line})"
 
 
 def _shortened(text: str, limit: int = 200) -> str:
@@ -208,37 +192,32 @@ def _shortened(text: str, limit: int = 200) -> str:
 log = logging.getLogger("toolstile.record")
 
 _UNSEEN: Final = ApprovalAnswer.approve()
-"""For calls that were refused before a person answered: they come to what they came to."""
-
+"""For calls that were refused before a person answered: they end as they did."""
 
 _GOES_ON: Final = frozenset({Answer.APPROVED, Answer.EDITED})
 
 
 @dataclass(frozen=True)
 class ReplayedResult(ToolResult[Any]):
-    """A recorded result.
-
-    Args:
-        text: The text that the model read then.
-    """
+    """A recorded result, with the text that the model read then."""
 
     text: str = ""
 
 
 @dataclass(frozen=True)
 class _StandIn(ReplayedResult):
-    """Stands for a result that a person, who is asked once there is one, did not let be kept."""
+    """Stands for a result that a person, asked after the call ran, did not let be kept."""
 
 
 FROM_RECORD: Final = "record.replayed"
-"""The attribute of a call that a record answers; one that a ledger answers is without it."""
+"""The attribute of a call that a record answers; a call that a ledger answers lacks it."""
 
 
 class Replayer:
     """A plugin that answers calls from a record; their handlers do not run.
 
-    Lookup, parsing and policies go on as ever, and recorded changes of the session are made
-    again. A call that is not in the record fails with a message that says so.
+    Lookup, parsing and policies work as ever, and recorded changes of the session are made again. A
+    call that is not in the record fails with a message that says so.
 
     Args:
         recording: The record.
@@ -283,7 +262,7 @@ class Replayer:
 
     @hookimpl(tryfirst=True)
     def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
-        """Refuse again arguments that did not fit, where the record masks them."""
+        """Refuse arguments again that did not fit, if the record masks them."""
         with self._lock:
             for entry in self._of_session(self._refused.named(call.id)):
                 said = entry.call
@@ -325,7 +304,7 @@ class Replayer:
     def toolstile_on_result(
         self, tool: Tool[Any, Any], result: ToolResult[Any], context: ToolContext
     ) -> None:
-        """Keep no stand-in, since nobody was asked about it now."""
+        """Reject a stand-in, because no person was asked about it now."""
         if not isinstance(result, _StandIn):
             return
         with self._lock:
@@ -335,7 +314,7 @@ class Replayer:
         if asked is not None and not has_run(asked.call):
             raise CallRefused(asked.call.read)
         raise CallRefused(
-            f"A person changed the arguments of {tool.name} then, and no one is asked now. It "
+            f"A person changed the arguments of {tool.name} then, and no person is asked now. It "
             "cannot be answered; replay it with the policies that asked."
         )
 
@@ -346,14 +325,14 @@ class Replayer:
             if found is not None and found.call.approval is not None:
                 said = _said_again(found.call, found.call.approval)
                 shows_diff = request.diff is not None
-                # Whether a person who was shown the diff then gave the call other arguments.
+                # A person who was shown the diff may have given the call other arguments.
                 shown = _shown(request.tool, request.params, request.context)
                 if (DIFF in found.call.attributes and not is_of(found.call, shown)) and (
                     shows_diff or said.answer in _GOES_ON
                 ):
                     said = _edited_again(found.call)
                     if shows_diff and said.answer is Answer.EDITED:
-                        # What was said in the end is said when the edited call has run, too.
+                        # The final answer follows once the edited call has run.
                         return said
                 self._end_asking(found, goes_on=said.answer in _GOES_ON)
                 return said
@@ -383,7 +362,10 @@ class Replayer:
             ) from error
         if call.changes_lost is not None:
             log.warning(
-                "%s: what it did to the session is lost: %s", where, call.changes_lost, extra=NOTICE
+                "%s: its changes of the session are lost: %s",
+                where,
+                call.changes_lost,
+                extra=NOTICE,
             )
         result = ReplayedResult(
             call.message, value, exclude_value_from_context=call.value == "kept", text=call.read
@@ -391,7 +373,7 @@ class Replayer:
         return Replay(result, effect_id=None, changes=call.changes)
 
     def _compare_versions(self, tool: Tool[Any, Any], answer: Numbered) -> None:
-        """Tell once of a tool that has changed, in more than a patch, since it was recorded."""
+        """Warn once about a tool that has changed, in more than a patch, since the recording."""
         then, now = (
             (text or "").split(".")[:2]
             for text in (answer.call.envelope.get("version"), tool.version)
@@ -401,8 +383,8 @@ class Replayer:
                 return
             self._told.add(tool.name)
         log.warning(
-            "%s, line %d: %s was recorded in version %s and is of version %s now; what it answers "
-            "here may differ from what it would do.",
+            "%s, line %d: %s was recorded in version %s, and its version is %s now; the recorded "
+            "answer may differ from a present one.",
             self.recording.path,
             answer.line,
             tool.name,
@@ -417,12 +399,12 @@ class Replayer:
         except NotRecordedError:
             if call is None:
                 raise
-        # Defaults may be others than then: made by a factory, or changed since.
+        # Defaults may differ: a factory makes new ones, and they change between versions.
         with self._making_up:
             return self._answers.take(tool.name, self._as_made_up(tool, shown, call))
 
     def _as_made_up(self, tool: Tool[Any, Any], shown: Any, call: ToolCall) -> Any:
-        """Return params with what was made up then in the place of what was left out."""
+        """Return params with the recorded defaults in place of arguments that were left out."""
         given = key_of(masked(value_of(call.arguments), tool.params_codec.secret_schema()))
         left = [entry.call for entry in self._answers.left() if entry.call.tool == tool.name]
         if any(is_of(recorded, shown) for recorded in left):
@@ -438,7 +420,7 @@ class Replayer:
     def _take_refused(
         self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None
     ) -> Numbered | None:
-        """Return the same call where it was refused then, and nothing refuses it now."""
+        """Return the same call if it was refused then, and nothing refuses it now."""
         if call is None:
             return None
         same = (tool.name, call.id)
@@ -460,7 +442,7 @@ class Replayer:
         return [entry for entry in calls if self.session in {None, entry.call.session}]
 
     def _asked_once_run(self, tool: Tool[Any, Any], call: ToolCall | None) -> Numbered | None:
-        """Return the same call where it had run when a person was asked, who is not asked yet."""
+        """Return the same call if a person was asked after it ran, and is not asked yet."""
         if call is None:
             return None
         found = next(iter(self._asked_of(tool, self._asked.named(call.id))), None)
@@ -469,7 +451,7 @@ class Replayer:
     def _end_asking(self, found: Numbered, *, goes_on: bool) -> None:
         self._asked.discard(found)
         if not goes_on:
-            # It ends here as it did then, and the same call may have been resumed later.
+            # The call ends here as it did then; the same call may have been resumed later.
             self._refused.discard(found)
 
     def _find_asked(self, request: ApprovalRequest) -> Numbered | None:
@@ -486,13 +468,12 @@ class Replayer:
 
 
 def _was_kept(call: RecordedCall, shown: Any) -> bool:
-    """Tell whether a person let the call go on with these very arguments."""
+    """Tell whether a person let the call proceed with these very arguments."""
     kept = has_run(call) and call.approval is not None and call.approval.answer in _GOES_ON
     return kept and is_of(call, shown)
 
 
 def _is_given(recorded: Any, given: object) -> bool:
-    """Tell whether arguments are the recorded ones: as text, or as a value."""
     if isinstance(recorded, str) or not isinstance(given, (str, bytes)):
         return bool(recorded == given)
     try:
@@ -502,7 +483,7 @@ def _is_given(recorded: Any, given: object) -> bool:
 
 
 def _shown(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Any:
-    """Return params as they are recorded, but for secrets of the value of the call."""
+    """Return params as they are recorded, except for secrets that only the result names."""
     codec, call = tool.params_codec, context.tool_call
     value, schema = json.loads(codec.encode(params)), codec.secret_schema()
     secrets = (*secrets_of(value, schema), *secrets_in(context.auth))

@@ -1,8 +1,8 @@
 """The schema of a record's lines.
 
-The first line of each run says that it begins, and the last one that it ended. Between them
-stands a line for each call, for each check of the completion of an agent's task, and for each
-answer of a person, grant and revocation, in whatever process it was given.
+The first line of each run says that it begins, and the last line that it ended. Between them stands
+a line for each call, for each check of the completion of an agent's task, and for each answer of a
+person, grant and revocation, from any process.
 """
 
 from __future__ import annotations
@@ -34,14 +34,7 @@ class _Line(_Part):
 
 
 class Begin(_Line):
-    """A run that began to record.
-
-    Args:
-        format: The name of the format.
-        version: The version of its format.
-        at: The time.
-        torn: The bytes of an incomplete line, at the end of an earlier run, that were cut off.
-    """
+    """A run that began to record; `torn` bytes of an earlier incomplete line were cut off."""
 
     kind: Literal["begin"]
     format: Literal["toolstile.record"]
@@ -51,12 +44,7 @@ class Begin(_Line):
 
 
 class End(_Line):
-    """A run that ended as it should.
-
-    Args:
-        at: The time.
-        lost: The number of calls before it that could not be recorded, without those of a line.
-    """
+    """A run that ended; `lost` calls since the last line that counts them could not be recorded."""
 
     kind: Literal["end"]
     at: datetime
@@ -64,13 +52,7 @@ class End(_Line):
 
 
 class Decision(_Part):
-    """The decision of a policy that did not simply allow.
-
-    Args:
-        policy: The policy.
-        verdict: Its verdict.
-        reason: Its reason.
-    """
+    """The decision of a policy that did not simply allow."""
 
     policy: str | None = None
     verdict: Verdict
@@ -78,50 +60,29 @@ class Decision(_Part):
 
 
 class Approval(_Part):
-    """The answer of a person.
-
-    Args:
-        answer: `approved`, `denied`, `edited`, `pending` or `unanswered`.
-        reason: Why it was denied, or why nobody answered.
-    """
+    """A person's answer (approved, denied, edited, pending or unanswered), and the reason."""
 
     answer: str
     reason: str | None = None
 
 
 class Raised(_Part):
-    """The exception behind a call that did not succeed.
-
-    Args:
-        type: The name of its class.
-        text: Its text.
-        section_keys: The sections that a `VisibilityExpansionRequired` asks for.
-    """
+    """The exception behind a call that failed: the name of its class, and its text."""
 
     type: str
     text: str = ""
-    section_keys: tuple[str, ...] = ()
+    section_keys: tuple[str, ...] = ()  # of a `VisibilityExpansionRequired`
 
 
 class Answerer(_Part):
-    """A person who answered.
-
-    Args:
-        source: The name of what vouches for the id.
-        id: The id.
-    """
+    """A person who answered: an id, and the source that vouches for it."""
 
     source: str
     id: str
 
 
 class RecordedPrincipal(_Part):
-    """The principal of a call, beside its id.
-
-    Args:
-        source: The name of what vouches for the id.
-        groups: The groups; claims are not recorded.
-    """
+    """The principal of a call, beside its id: the source that vouches for it, and the groups."""
 
     source: str
     groups: tuple[str, ...] = ()
@@ -129,7 +90,7 @@ class RecordedPrincipal(_Part):
 
 def _naming_its_tool(envelope: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(envelope.get("tool"), str):
-        raise PydanticCustomError("nameless", "Says of no tool")
+        raise PydanticCustomError("nameless", "Names no tool")
     return envelope
 
 
@@ -137,31 +98,31 @@ class RecordedCall(_Line):
     """A call. Secrets are masked in all of it.
 
     Args:
-        parent: The id of the call that made this one.
+        parent: The id of the call that made this call.
         user: The id of the principal.
-        principal: The rest of the principal, where there is more than an id.
-        request: The texts in which the user said what is wanted, where they are others than at
-            the call of the session before it in the run.
-        name: The name that was asked for, where the tool's own name is another one.
-        arguments: The arguments as they came; text, where they were not JSON.
-        params: The arguments as typed, None where they did not fit.
-        masked: Whether `***` in either stands for something secret. False where it is what came.
-        seconds: How long it took.
-        handler_seconds: How long its handler took, None where it did not run.
+        principal: The source and groups of the principal, if it has more than an id.
+        request: The user's request, unless it equals that of the
+            call of the session before it in the run.
+        name: The requested name, if it is not the tool's own name.
+        arguments: The arguments as they came; a text if they were not JSON.
+        params: The arguments as typed, None if they did not fit.
+        masked: Whether `***` in either stands for a secret. False if it is literal text.
+        seconds: The duration.
+        handler_seconds: The duration of its handler, None if it did not run.
         envelope: The message that went out.
-        text: The text that the model read, where it is not in the envelope as it was.
+        text: The text that the model read, if the envelope does not have it literally.
         value: Where the value is: on the wire, kept from it, or there was none.
-        attributes: What plugins noted, by `plugin.name`.
-        rolled_back: Whether what it changed was put back.
+        attributes: The notes of plugins, by `plugin.name`.
+        rolled_back: Whether its changes were rolled back.
         pending_parent: Whether its changes waited for its parent's commit.
         replayed: Whether it was answered from a record or ledger.
-        reruns: How often it was run again after a conflict.
+        reruns: How often it ran again after a conflict.
         changes: Its changes of the session, as JSON for a `Replay`.
         changes_lost: The reason why those are unknown.
-        lost: How many calls before it could not be recorded.
-        stages: The stages that it entered in their order, each with the seconds since it began. A
-            stage that is repeated stands there again.
-        trace: The id of the trace that it belongs to, where it was traced.
+        lost: The number of calls before it that could not be recorded.
+        stages: The stages that it entered in order, each with the seconds since it began. A
+            repeated stage stands there again.
+        trace: The id of its trace, if it was traced.
     """
 
     kind: Literal["call"]
@@ -200,12 +161,12 @@ class RecordedCall(_Line):
 
     @property
     def tool(self) -> str:
-        """The tool's own name, or the one that was asked for."""
+        """The tool's own name, or the requested name."""
         return str(self.envelope["tool"])
 
     @property
     def asked_by(self) -> Principal | None:
-        """The principal, as far as it is recorded."""
+        """The recorded part of the principal."""
         if self.user is None:
             return None
         more = self.principal or RecordedPrincipal(source=APPLICATION)
@@ -213,7 +174,7 @@ class RecordedCall(_Line):
 
     @property
     def asked_for(self) -> str:
-        """The name that was asked for."""
+        """The requested name."""
         return self.tool if self.name is None else self.name
 
     @property
@@ -238,13 +199,7 @@ class RecordedCall(_Line):
 
 
 class RecordedCheck(_Line):
-    """A check of the completion of an agent's task.
-
-    Args:
-        session: The id of the session.
-        at: The time.
-        check: The fields of the agent's event: checker, verdict, feedback, duration and run.
-    """
+    """A check of the completion of an agent's task, with the fields of the agent's event."""
 
     kind: Literal["check"]
     session: str
@@ -258,14 +213,12 @@ class RecordedApproval(_Line):
     Args:
         id: Its name. After a crash a line may come again, with the same id.
         act: `approved`, `denied`, `edited`, `expired`, `withdrawn`, `granted` or `revoked`.
-        at: The time.
-        tool: The tool.
         subject: The ticket of the question, or the id of the grant.
         session: The id of the session that it concerns.
-        call: The id of the call that was asked about.
+        call: The id of the call in question.
         by: The person.
-        via: The way on which it came.
-        reason: The reason of a denial, or what is granted.
+        via: The channel of the answer.
+        reason: The reason of a denial, or the scope of a grant.
     """
 
     kind: Literal["approval"]
@@ -282,7 +235,7 @@ class RecordedApproval(_Line):
 
     @property
     def described(self) -> str:
-        """All that it says but the time, in words."""
+        """The answer without its time, in words."""
         by = "" if self.by is None else f" by {self.by.source} {self.by.id} ({self.via})"
         why = f": {self.reason}" if self.reason else ""
         return f"{self.tool} {self.subject} {self.act}{by}{why}"
@@ -295,11 +248,7 @@ _LINES: Final[TypeAdapter[Line]] = TypeAdapter(Line)
 
 
 def read_line(text: bytes) -> Said:
-    """Return the content of a line, with a question mark for each lone surrogate.
-
-    Raises:
-        ValueError: It is not a line of a record of this version; says why.
-    """
+    """Return the content of a line; raise `ValueError` with the reason if it cannot be read."""
     try:
         return _validated(_LINES.validate_json, text)
     except ValueError:
@@ -307,16 +256,12 @@ def read_line(text: bytes) -> Said:
 
 
 def plain_line(text: bytes) -> Any:
-    """Return a line as JSON data, with a question mark for each lone surrogate.
-
-    Raises:
-        ValueError: It is not JSON.
-    """
+    """Return a line as JSON data, with a question mark for each lone surrogate."""
     try:
         return from_json(text)
     except ValueError:
-        # Calls hold any text and any depth. Pydantic reads no surrogate that is without its other
-        # half, and nothing that is nested as deeply as what it writes.
+        # Calls hold any text and any depth. Pydantic reads no lone surrogate, and rejects data
+        # that is nested as deeply as it writes.
         legible = json.dumps(json.loads(text), ensure_ascii=False).encode(errors="replace")
         return json.loads(legible)
 

@@ -1,6 +1,6 @@
-"""The line of a call, made from its event, with no secret in it.
+"""The line of a call, made from its event, without its secrets.
 
-Each field is made as JSON at once: arguments and values, which are JSON already, are not read.
+Each field is written as JSON at once: arguments and values that are JSON already are not parsed.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from toolstile_plugins.record.schema import Raised, RecordedCall
 _OWN: Final = {own.__name__: own for own in (PromptEvaluationError, Interrupt)}
 _STOPPING: Final = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError", "GeneratorExit"})
 _KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})
-"""Attributes that stand elsewhere in the line, or would let a reader resume the call."""
+"""Attributes with their own field, or that would let a reader resume the call."""
 written: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 """Returns a value as compact JSON, in ASCII."""
 NOTHING: Final = "[]"
-"""The changes of a call without any."""
+"""The changes of a call that has none."""
 Fields = list[str]
 """The fields of a line, with their names, as JSON."""
 Secrets = tuple[str, ...]
@@ -53,14 +53,14 @@ _ENDINGS: Final = {
 }
 _NO_PARAMS: Final = "null"
 _NONE: Final[Mapping[str, Any]] = {}
-"""The schema of what has no secrets."""
+"""The schema of data without secrets."""
 
 
 def raised_by(call: RecordedCall) -> Exception | None:
     """Return the exception that left `dispatch` when the call was recorded, None without one.
 
-    An exception of another framework becomes an `Interrupt` with its name and text. A Ctrl-C
-    during the recording does not stop the replay.
+    An exception of another framework becomes an `Interrupt` with its name and text. A Ctrl-C during
+    the recording does not stop the replay.
     """
     error = call.error
     if call.status is Status.DEADLINE:
@@ -74,7 +74,7 @@ def raised_by(call: RecordedCall) -> Exception | None:
 
 
 def name_of(error: BaseException) -> str:
-    """Return the name of an exception's class; one that stops a program has Python's name."""
+    """Return the name of an exception's class; Python's name if it stops a program."""
     if isinstance(error, Exception):
         return type(error).__name__
     names = [base.__name__ for base in type(error).__mro__]
@@ -157,7 +157,7 @@ def _secrets(event: ToolInvoked) -> Secrets:
     schema = event.tool.params_codec.secret_schema() if event.tool is not None else _NONE
     if event.tool is None or not schema:
         return found
-    # A person may have changed them since they came; they are recorded all the same.
+    # A person may have edited the arguments; the original ones are recorded all the same.
     found = (*found, *secrets_given(event.tool, event.call.arguments))
     if event.arguments is None:
         return (*found, *secrets_in(event.held_params))
@@ -176,11 +176,11 @@ def secrets_given(tool: Tool[Any, Any], arguments: str | bytes | Mapping[str, An
 
 
 def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
-    """Return the arguments as they came, as far as nothing secret can be in them."""
+    """Return the arguments as they came, unless they may hold a secret."""
     given, tool = event.call.arguments, event.tool
     schema = tool.params_codec.secret_schema() if tool is not None else _NONE
     if tool is None or (schema and event.stage is Stage.PARSE):
-        # Nobody knows what each of them was meant for.
+        # Because the meaning of each argument is unknown, mask all of them.
         value = value_of(given)
         is_object = isinstance(value, dict)
         names = (hide(name, secrets) for name in cast("Any", value)) if is_object else ()
@@ -189,7 +189,7 @@ def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
         # As text, which is refused again for the same faults.
         return written(hide(_text(given), secrets))
     if isinstance(given, str) and not (schema or secrets or "\n" in given):
-        with suppress(ValueError):  # a plugin may have read what is no JSON
+        with suppress(ValueError):  # a plugin may accept other text than JSON
             from_json(given, allow_inf_nan=False)
             return given
     value = value_of(given)
@@ -203,20 +203,14 @@ def _shown(value: Any, schema: Mapping[str, Any], secrets: Secrets) -> str:
 
 
 def shown(value: Any, schema: Mapping[str, Any], secrets: Secrets) -> Any:
-    """Return a JSON value without secrets.
-
-    Args:
-        value: The value.
-        schema: The codec's schema of secrets.
-        secrets: Secrets that may stand anywhere in it.
-    """
+    """Return a JSON value without secrets: by the codec's schema of secrets, and anywhere in it."""
     if schema:
         value = masked(value, schema)
     return hide_within(value, secrets) if secrets else value
 
 
 def value_of(given: str | bytes | Mapping[str, Any]) -> Any:
-    """Return arguments as a JSON value, or as text where they are none."""
+    """Return arguments as a JSON value, or as text if they are not JSON."""
     text = _text(given)
     try:
         return _READER.decode(text)
@@ -254,7 +248,7 @@ def _params(event: ToolInvoked, tool: Tool[Any, Any], secrets: Secrets) -> str:
 
 
 def _say_all(event: ToolInvoked, arguments: str, params: str) -> bool:
-    """Tell whether arguments and params, as they are recorded, are what came: none is masked."""
+    """Tell whether the recorded arguments and params are the original ones: none is masked."""
     given, said = event.call.arguments, json.loads(arguments)
     if said not in (value_of(given), _text(given)):
         return False
@@ -281,7 +275,7 @@ def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
     fields.append(f'"envelope":{{"tool":{name},"fetchedAt":"{moment}","{which}":{said}}}')
     if not success:
         return
-    # Where the event keeps the JSON alone, it would make the value again for whoever asks.
+    # Because an event that keeps only JSON would decode the value, its message is not asked for.
     message: str | None = vars(event).get("message")
     if message is None:
         message = event.result.message
@@ -318,7 +312,7 @@ def _attributes(attributes: Mapping[str, Any], secrets: Secrets) -> str:
     try:
         return written(plain)
     except ValueError:
-        # JSON has no number for what is not finite.
+        # JSON has no infinite number.
         return written(json.loads(json.dumps(plain), parse_constant=str))
 
 

@@ -15,9 +15,9 @@ class RecordSettings(BaseModel):
 
     Args:
         file: The file that every call is appended to; None to record nothing.
-        folder: A directory in which each run gets a record of its own. It serves hosts that run at
-            the same time.
-        durability: The host's; with `power` each line is on the disk before its call ends.
+        folder: A directory where each run gets its own record; for hosts that run at the same
+            time.
+        durability: The host's; with `power` each line is on disk before its call ends.
         replay: A record to answer calls from, in place of the handlers; None to run them.
         off: Whether nothing is recorded or replayed. The commands that make no calls set it.
         strict: Whether calls are answered in the recorded order only, and not by their names

@@ -1,7 +1,7 @@
-"""Rules of the configuration that look at what a call says: kinds of `[[policies]]` tables.
+"""Rules of the configuration over the content of calls: kinds of `[[policies]]` tables.
 
-What evaluates their expressions comes with the extra `rules`, and is imported by the first rule.
-`toolstile policy` tries the policies of the configuration, of whichever kind, without any effect.
+The library that evaluates expressions comes with the extra `rules`; the first rule imports it.
+`toolstile policy` tries the policies of the configuration, of any kind, without any effect.
 """
 
 from __future__ import annotations

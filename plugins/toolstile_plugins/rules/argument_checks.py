@@ -46,25 +46,15 @@ def type_of(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The values that may stand in a place.
-
-    Args:
-        types: Their types.
-        label: The expression, as messages show it.
-        place: The names that lead there; none where it is no variable's.
-        schemas: The schemas of the place.
-        values: All values there may be, as JSON; None for any of the types.
-        exact: The kind of number, `integer` or `double`, where it is always the same.
-        use: How the tool uses the text, as `path`, `url` or `command`; an array, its items.
-    """
+    """The values that may stand in a place."""
 
     types: frozenset[str]
-    label: str = "it"
-    place: Place = ()
+    label: str = "it"  # the expression, as messages show it
+    place: Place = ()  # the names that lead there; none unless it is a variable's
     schemas: tuple[Schema, ...] = ()
-    values: frozenset[str] | None = None
-    exact: str | None = None
-    use: str = ""
+    values: frozenset[str] | None = None  # all possible values, as JSON; None for any of the types
+    exact: str | None = None  # `integer` or `double`, if the kind of number is known
+    use: str = ""  # `path`, `url` or `command`, for a text or the items of an array
 
     def without_null(self) -> Shape:
         """Return the shape of the values that are not null."""
@@ -106,29 +96,20 @@ def item_shape(array: Shape, root: Schema) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class FoundField:
-    """A field that the schema of an object knows of.
-
-    Args:
-        shape: Its values.
-        is_required: Whether it is always there.
-    """
+    """A field that the schema of an object declares, and whether it is always present."""
 
     shape: Shape
     is_required: bool
 
 
 def field_of(owner: Shape, name: str, root: Schema, *, is_filled: bool) -> FoundField | None:
-    """Return a field of an object, None where the schema does not declare it.
+    """Return a field of an object, None if the schema does not declare it.
 
-    Args:
-        owner: The object.
-        name: The field's name.
-        root: The schema that references point into.
-        is_filled: Whether what was left out is there with its default.
+    `root` is the schema that references point into; `is_filled` tells that defaults are filled in.
     """
     place = (*owner.place, name) if owner.place else ()
     if not owner.schemas or owner.types > {"object", "null"}:
-        # Nothing is known of it.
+        # The schema says nothing about such an object.
         return FoundField(place_shape([{}], root, place), is_required=False)
     parts = list(alternatives(owner.schemas, root))
     objects = [part for part in parts if "properties" in part or part.get("type") == "object"]
@@ -157,7 +138,7 @@ def _requires(part: Schema, name: str, *, is_filled: bool) -> bool:
 
 
 def _other_fields(part: Schema) -> list[Schema]:
-    """Return the schemas of fields without a name in an object's schema; {} for any value."""
+    """Return the schemas of an object's undeclared fields; {} for any value."""
     found = [*part.get("patternProperties", {}).values()]
     others = part.get("additionalProperties", "properties" not in part)
     if others is True:
@@ -242,10 +223,10 @@ FUNCTIONS: Final[Mapping[str, tuple[str, Shape]]] = {
     "@not_strictly_false": ("boolean", _BOOLEAN),
     **{f"get{part}": ("timestamp duration", _INTEGER) for part in PARTS_OF_MOMENTS},
 }
-"""The types that the operands of functions can have, and the shape of what they give."""
+"""The types that the operands of functions can have, and the shape of their results."""
 
 Fact = tuple[str, Place]
-"""Known where an expression stands: `("has", place)`, or `("value", place)` for not null."""
+"""A fact about a place: `("has", place)`, or `("value", place)` if it is not null."""
 Facts = frozenset[Fact]
 _NOTHING: Final[Facts] = frozenset()
 
@@ -257,13 +238,12 @@ class ArgumentChecks:
     Args:
         root: The schema of the arguments.
         others: The schemas of the other variables.
-        is_filled: Whether arguments that were left out are there with their defaults, and none
-            that the schema does not declare.
+        is_filled: Whether omitted arguments have their defaults, and undeclared ones are absent.
 
     Attributes:
-        missing: The paths that the schema does not have, with the nearest that it has.
-        faults: What else is wrong, each as what the expression does.
-        warnings: Comparisons that another spelling of an argument passes, in their order.
+        missing: The paths that the schema does not have, each with the nearest known name.
+        faults: Other faults, each as a clause about the expression.
+        warnings: Comparisons that another spelling of an argument evades, in their order.
     """
 
     root: Schema
@@ -275,22 +255,28 @@ class ArgumentChecks:
     _bound: dict[str, Shape] = field(default_factory=dict[str, Shape])
 
     def fault(self, told: str) -> None:
-        """Note what else is wrong, once."""
+        """Add a fault, once."""
         if told not in self.faults:
             self.faults.append(told)
 
     def check(self, tree: Node) -> None:
-        """Find what is missing, and what is wrong."""
+        """Find missing paths and other faults."""
         self._want(self._shape(tree, _NOTHING), "boolean", "is")
 
-    def _shape(self, node: Node, facts: Facts) -> Shape:  # noqa: PLR0911 - one a kind of node
+    def _shape(self, node: Node, facts: Facts) -> Shape:  # noqa: PLR0911, C901 - a case for each kind
         match node:
             case Literal(value):
                 return literal_shape(value)
             case Name(name):
-                return self._variable(name)
+                if name in self._bound:
+                    return self._bound[name]
+                if name == ARGUMENTS:
+                    self.fault("uses args as a whole; name the arguments, as in args.path")
+                return self._root(name)
             case FieldOf(owner, name, is_test):
-                return self._field(self._shape_of_owner(owner, facts), name, facts, is_test=is_test)
+                is_root = owner == Name(ARGUMENTS)
+                above = self._root(ARGUMENTS) if is_root else self._known(owner, facts)
+                return self._field(above, name, facts, is_test=is_test)
             case ListOf(items):
                 return self._list([self._shape(item, facts) for item in items])
             case Loop():
@@ -315,21 +301,11 @@ class ArgumentChecks:
         shape = self._shape(node, facts)
         return shape.without_null() if ("value", shape.place) in facts else shape
 
-    def _variable(self, name: str) -> Shape:
-        if name in self._bound:
-            return self._bound[name]
-        if name == ARGUMENTS:
-            self.fault("uses args as a whole; name the arguments, as in args.path")
-        return self._root(name)
-
     def _root(self, name: str) -> Shape:
         schema = self.root if name == ARGUMENTS else self.others.get(name, {})
         if schema.get("type") in {"timestamp", "session"}:
             return Shape(frozenset({schema["type"]}), name)
         return place_shape([schema], schema, (name,))
-
-    def _shape_of_owner(self, owner: Node, facts: Facts) -> Shape:
-        return self._root(ARGUMENTS) if owner == Name(ARGUMENTS) else self._known(owner, facts)
 
     def _field(self, owner: Shape, name: str, facts: Facts, *, is_test: bool) -> Shape:
         place = (*owner.place, name) if owner.place else ()
@@ -351,8 +327,8 @@ class ArgumentChecks:
         if place[0] == ARGUMENTS:
             self.missing[place] = near
             return
-        meant = f"; did you mean {near}?" if near else "; name one that is"
-        self.fault(f"reads {'.'.join(place)}, which is not there{meant}")
+        meant = f"; did you mean {near}?" if near else "; name a known one"
+        self.fault(f"reads {'.'.join(place)}, which does not exist{meant}")
 
     def _list(self, items: list[Shape]) -> Shape:
         types = frozenset[str]().union(*(item.types for item in items))
@@ -403,7 +379,7 @@ class ArgumentChecks:
         return _BOOLEAN
 
     def _warn(self, name: str, operands: list[Shape]) -> None:
-        """Note where texts are compared letter by letter that programs read in several ways."""
+        """Warn about a letter-by-letter comparison of a text that has several spellings."""
         for each, other in (operands, operands[::-1]):
             if other.values in _UNSPELT or each.values is not None or each.use not in INSTEAD:
                 continue
@@ -473,7 +449,7 @@ class ArgumentChecks:
         return Shape(frozenset({"number"}), exact=next(iter(exact), None))
 
     def _want(self, shape: Shape, wanted: str, doing: str) -> None:
-        """Note a fault where a value of such a shape may not be used as it is."""
+        """Add a fault if a value of such a shape may have another type."""
         others = shape.types.difference(wanted.split())
         if not others or shape.types == ANYTHING:
             return
@@ -489,7 +465,7 @@ class ArgumentChecks:
 
 
 def facts_of(node: Node, *, is_true: bool) -> Facts:
-    """Return what is known where an expression has come out true, or false."""
+    """Return the facts that hold once an expression is true, or false."""
     match node:
         case FieldOf(owner, name, True) if is_true:
             return frozenset({("has", (*_place_of(owner), name))})

@@ -1,4 +1,4 @@
-"""The policy on what the user has asked for: tools that the request has to speak of."""
+"""The policy on the user's request: tools that the request must mention."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ NO_REQUEST = "no request was given, so the wishes of the user are unknown"
 
 @dataclass(frozen=True, kw_only=True)
 class AskedForPolicy:
-    """Lets tools be called where a turn of the request speaks of what they do.
+    """Lets tools be called if a turn of the request mentions their purpose.
 
     Args:
         words: From a tool, also as a glob, to a pattern of RE2. It is searched for in each turn,
             in letters of either case, with white space as single spaces.
-        otherwise: The decision where no turn has it, or there is no request: a person decides
-            (`ask`), or the call is denied (`deny`).
+        otherwise: The decision if no turn has it, or without a request: a person decides (`ask`),
+            or the call is denied (`deny`).
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
-        DefinitionError: When a pattern is not one of RE2, or fits any text.
+        DefinitionError: When a pattern is not one of RE2, or matches any text.
 
     Example:
         >>> AskedForPolicy(words={"send_email": "send|e-?mail .* to"}, otherwise="deny").name
@@ -53,8 +53,8 @@ class AskedForPolicy:
         for tool, pattern in self._patterns.items():
             if pattern.search(""):
                 raise DefinitionError(
-                    f"AskedForPolicy: words: the pattern of {tool!r} fits any text, so nothing "
-                    "would be ruled; write words that the user has to say."
+                    f"AskedForPolicy: words: the pattern of {tool!r} matches any text, so "
+                    "the policy would allow everything; write words that the user must say."
                 )
 
     @cached_property
@@ -63,7 +63,7 @@ class AskedForPolicy:
 
     @property
     def selector(self) -> ToolSelector:
-        """The tools it governs."""
+        """The governed tools."""
         return ToolSelector(tools=frozenset(self.words))
 
     def check(
@@ -73,9 +73,10 @@ class AskedForPolicy:
         *,
         context: ToolContext,
     ) -> PolicyDecision:
-        """Allow where a turn has the words of the tool."""
+        """Allow if a turn has the words of the tool."""
         patterns = entries_for(tool, self._patterns)
-        texts = [_searched(turn.text) for turn in context.request]
+        turns = (unicodedata.normalize("NFC", turn.text) for turn in context.request)
+        texts = [" ".join(text.split()) for text in turns]
         if any(pattern.search(text) for pattern in patterns for text in texts):
             return PolicyDecision.allow()
         why = "the request does not ask for it" if texts else NO_REQUEST
@@ -84,11 +85,7 @@ class AskedForPolicy:
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
-        """Do nothing: it remembers nothing."""
-
-
-def _searched(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", text).split())
+        """Do nothing: the policy has no state."""
 
 
 def _compiled(tool: str, pattern: str) -> Any:

@@ -18,7 +18,6 @@ from toolstile_hookspecs import (
     ApprovalAnswer,
     ApprovalRequest,
     ConfigurationError,
-    ExecutorHandle,
     HostHandle,
     Outcome,
     PolicyDecision,
@@ -49,21 +48,15 @@ CONFIRMATION: Final = "requires_confirmation"
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The verdict on a call, and the answers that it is made of.
-
-    Args:
-        verdict: The verdict of all policies together.
-        text: The text that the model would read where the call is not judged.
-        answers: The answers of the policies that govern the tool, in the order they were asked.
-    """
+    """The verdict on a call, and the answers that it is made of, in the order of the policies."""
 
     verdict: str
-    text: str
+    text: str  # the text that the model would read if the call is not judged
     answers: tuple[PolicyAnswer, ...]
 
 
 class _Nobody:
-    """Answers in the place of handlers."""
+    """Answers in place of handlers, so that none runs."""
 
     @hookimpl(tryfirst=True)
     def toolstile_execute(self) -> ToolResult[Any]:
@@ -74,14 +67,7 @@ class _Nobody:
 def explained(
     host: HostHandle, call: ToolCall, *, request: Sequence[str], principal: Principal | None
 ) -> Explanation:
-    """Return what decides on a call in a new session; no handler runs, and nobody is asked.
-
-    Args:
-        host: The open host.
-        call: The call.
-        request: The texts in which the user says what is wanted.
-        principal: The user.
-    """
+    """Return the decision on a call in a new session; no handler runs, and no person is asked."""
     answers = dict[str, PolicyAnswer]()
     questions = list[ApprovalRequest]()
 
@@ -104,7 +90,7 @@ def explained(
     if not isinstance(outcome, Outcome):
         return Explanation(Verdict.ALLOW.value, "", (*answers.values(),))
     for said in outcome.event.decisions:
-        # What was said as the call was to be counted, or in place of a policy that failed.
+        # Decisions of a count, and those in place of a policy that failed.
         name = said.policy or ""
         answers[name] = PolicyAnswer(name, said.verdict, said.reason or "")
     verdict, _ = judged(outcome.status, outcome.event.decisions)
@@ -116,7 +102,7 @@ def explained(
 
 
 UNJUDGED: Final = "not judged"
-"""The verdict on a call that ends before its policies, as one of a tool that is gone does."""
+"""The verdict on a call that ends before its policies, such as a call of an unknown tool."""
 _BEFORE_POLICIES: Final = {Status.UNKNOWN_TOOL, Status.INVALID}
 Decision = PolicyDecision | RecordedDecision
 
@@ -124,9 +110,7 @@ Decision = PolicyDecision | RecordedDecision
 def judged(status: Status | None, decisions: Iterable[Decision]) -> tuple[str, Decision | None]:
     """Return the verdict of all policies on a call, and the decision that made it.
 
-    Args:
-        status: The status in which the call ended.
-        decisions: The decisions, in order; deny wins over ask, and ask over allow.
+    Deny wins over ask, and ask over allow.
     """
     decided = tuple(decisions)
     for verdict in (Verdict.DENY, Verdict.ASK):
@@ -144,16 +128,14 @@ class _Part(BaseModel):
 
 
 class TestedCall(_Part):
-    """A call, and what it should meet.
+    """A call, and the expected verdict.
 
     Args:
-        tool: The name of the tool.
-        arguments: Its arguments.
         expect: The verdict of all policies together; None for any but `deny`.
-        by: The name of the policy that should say so, None for any.
+        by: The name of the policy that should decide so, None for any.
         result: The value that the tool returns.
         error: The text with which the tool fails instead.
-        answer: The answer of the person, where one is asked.
+        answer: The answer of the person, if one is asked.
     """
 
     __test__ = False
@@ -168,13 +150,7 @@ class TestedCall(_Part):
 
 
 class Person(_Part):
-    """The principal of a case.
-
-    Args:
-        id: The id.
-        source: The name of what vouches for it.
-        groups: The groups.
-    """
+    """The principal of a case; `source` vouches for the id."""
 
     id: str
     source: str = "test"
@@ -190,7 +166,7 @@ class Case(_Part):
 
     Args:
         name: The statement that the case makes.
-        request: The texts in which the user says what is wanted.
+        request: The user's request.
         principal: The user.
         together: Whether the calls are one batch.
         calls: The calls, in order.
@@ -209,12 +185,7 @@ class _Cases(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """The outcome of a case.
-
-    Args:
-        name: The name of the case.
-        faults: A text for each call that met something else, none where the case holds.
-    """
+    """The outcome of a case: a fault for each call that did not meet its expectation."""
 
     name: str
     faults: tuple[str, ...] = ()
@@ -237,7 +208,7 @@ def read_cases(path: Path) -> tuple[Case, ...]:
 
 
 def _misfit(error: ValidationError) -> str:
-    """Return what is wrong with cases, and what to write instead."""
+    """Return the fault of cases, and the remedy."""
     fault, told = error.errors(include_url=False)[0], first_fault(error)
     where = told.partition(": ")[0]
     match fault["type"]:
@@ -258,12 +229,7 @@ def _misfit(error: ValidationError) -> str:
 
 
 def tried(host: HostHandle, cases: tuple[Case, ...]) -> Iterator[Verdicts]:
-    """Yield the outcome of each case, in a session and with memories of its own.
-
-    Args:
-        host: The open host, with the policies to test.
-        cases: The cases.
-    """
+    """Yield the outcome of each case, each in a new session with empty memories."""
     played = _Played()
     with registered(host, played, "policy-tests"):
         for case in cases:
@@ -275,7 +241,7 @@ def tried(host: HostHandle, cases: tuple[Case, ...]) -> Iterator[Verdicts]:
 
 
 class _Played:
-    """Answers in the place of handlers, and of the person."""
+    """Answers in place of handlers, and of the person."""
 
     def __init__(self) -> None:
         self.calls: Mapping[str, TestedCall] = {}
@@ -323,20 +289,18 @@ def _outcomes(
         ) as tools,
     ):
         batches = [calls] if case.together else [[call] for call in calls]
-        outcomes = [outcome for batch in batches for outcome in _made(tools, batch)]
+        outcomes: list[Outcome | BaseException] = []
+        for batch in batches:
+            made = tools.dispatch_all(batch)
+            for outcome in made:
+                if isinstance(outcome, VisibilityExpansionRequired):
+                    tools.expand(outcome)
+            outcomes += made
     return list(zip(case.calls, outcomes, strict=True))
 
 
-def _made(tools: ExecutorHandle, calls: list[ToolCall]) -> list[Outcome | BaseException]:
-    outcomes = tools.dispatch_all(calls)
-    for outcome in outcomes:
-        if isinstance(outcome, VisibilityExpansionRequired):
-            tools.expand(outcome)
-    return outcomes
-
-
 def _fault(number: int, call: TestedCall, outcome: Outcome | BaseException) -> str | None:
-    """Return what a call met instead, None where it met what it should."""
+    """Return how the outcome of a call differs from the expected one, None if it does not."""
     where = f"call {number}, {call.tool}"
     if not isinstance(outcome, Outcome):
         return None if call.expect in {None, "allow"} else f"{where}: it raised {outcome}."
@@ -348,14 +312,14 @@ def _fault(number: int, call: TestedCall, outcome: Outcome | BaseException) -> s
     if call.expect is None:
         return f"{where}: denied{said}" if verdict == DENIED else None
     if verdict != call.expect:
-        return f"{where}: expected {call.expect}, came to {verdict}{said}"
+        return f"{where}: expected {call.expect}, got {verdict}{said}"
     if call.by is not None and policy != call.by:
-        return f"{where}: expected {verdict} by {call.by}, it came{said}"
+        return f"{where}: expected {verdict} by {call.by}, got it{said}"
     return None
 
 
 NO_POLICY: Final = "(none)"
-"""The name where a call is not judged by any policy."""
+"""The name if no policy judges a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,13 +327,12 @@ class Change:
     """A change of the verdict on calls of one tool.
 
     Args:
-        tool: The name of the tool.
-        policy: The policy that decides so now, or that no longer decides as it did.
+        policy: The policy that makes the difference.
         was: The verdict then.
         now: The verdict now.
         calls: The number of such calls.
-        first: The record and the line of the first one.
-        reason: The reason of the first one.
+        first: The record and the line of the first call.
+        reason: The reason of the first call.
     """
 
     tool: str
@@ -381,18 +344,13 @@ class Change:
     reason: str
 
     def wire(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
+        """Return the change as a JSON object."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)
 class Report:
-    """The changes that a backtest found.
-
-    Args:
-        calls: The number of calls that were made again.
-        changes: The changes by tool, policy and verdicts, in the order they were found.
-    """
+    """The changes that a backtest found, by tool, policy and verdicts, and the number of calls."""
 
     calls: int = 0
     _found: dict[tuple[str, str, str, str], Change] = field(
@@ -401,7 +359,7 @@ class Report:
 
     @property
     def changes(self) -> list[Change]:
-        """The changes, those of most calls first."""
+        """The changes, most frequent first."""
         return sorted(self._found.values(), key=lambda change: -change.calls)
 
     def add(self, path: Path, comparison: Comparison) -> None:
@@ -426,14 +384,13 @@ class Report:
 
 
 def backtest(host: HostHandle, paths: Iterable[Path]) -> Report:
-    """Return what the policies of a host decide otherwise than the recorded ones did.
+    """Make recorded calls again, and return the changed decisions of the policies.
 
-    Args:
-        host: The open host, with the policies to try and the tools of the records.
-        paths: The records.
+    Results come from the record, and no handler runs. A question that was not asked then is
+    approved, so that the calls behind it proceed as they did.
 
     Raises:
-        RecordError: One cannot be read, or is not a record.
+        RecordError: A record cannot be read, or is not a record.
     """
     report = Report()
     for path in paths:
@@ -449,7 +406,7 @@ _TITLES: Final = ("calls", "tool", "policy", "was", "is", "first", "reason")
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Carry a command out; return 1 where a case does not hold, or a verdict has changed.
+    """Run a command; return 1 if a case does not hold, or a verdict has changed.
 
     Raises:
         ConfigurationError: When the tests cannot be read, or groups are given without a user.
@@ -461,7 +418,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 def _explain(host: HostHandle, args: argparse.Namespace) -> int:
     arguments = sys.stdin.read() if args.arguments == "-" else args.arguments
     if args.group and not args.user:
-        raise ConfigurationError("--group says of whom --user names; give --user ID, too.")
+        raise ConfigurationError("--group needs --user: give --user ID, too.")
     user = args.user and Principal("toolstile policy explain", args.user, args.group or ())
     call = ToolCall(args.name, arguments)
     found = explained(host, call, request=args.request or (), principal=user)

@@ -1,8 +1,8 @@
 """Expressions of rules: CEL, compiled once, with the variables and functions that rules have.
 
-The library is the runtime of those who make the language. It alone gives the syntax tree, which
-the checks of `argument_checks` read; it counts letters as the language says, bounds its loops, and
-its regular expressions take linear time.
+The library is the CEL runtime of the language's authors. Only this library gives the syntax tree,
+which the checks of `argument_checks` read; it counts letters as the language says, bounds its
+loops, and its regular expressions take linear time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ VARIABLES: Final = {
     "now": "timestamp",
 }
 ON_SESSION: Final = ("count", "seconds_since")
-"""The functions of `session`, each with what a reading has at its place; see `SessionCounts`."""
+"""The functions of `session`, in the order of the figures of a `Reading`."""
 CONVERSIONS: Final = frozenset({"timestamp", "duration", "int", "double"})
 CALLED: Final = sorted(
     {name for name in FUNCTIONS if name.isidentifier()}
@@ -62,12 +62,7 @@ _UNKNOWN: Final = re.compile(r"undeclared reference to '([^']+)'")
 
 @dataclass(frozen=True)
 class Expression:
-    """A compiled expression.
-
-    Args:
-        tree: Its syntax tree.
-        program: What the library made of it.
-    """
+    """A compiled expression: its syntax tree, and the program of the library."""
 
     tree: Node
     program: Any
@@ -80,7 +75,7 @@ class Expression:
 
     @cached_property
     def others(self) -> frozenset[str]:
-        """The variables in it beside the arguments and the session."""
+        """The variables in it, except arguments and session."""
         names = {each.name for each in within(self.tree) if isinstance(each, Name)}
         return frozenset(names & VARIABLES.keys() - {ARGUMENTS, SESSION})
 
@@ -91,20 +86,16 @@ class Expression:
 
     @property
     def has_paths(self) -> bool:
-        """True where it settles paths."""
+        """True if it normalizes paths."""
         calls = (each for each in within(self.tree) if isinstance(each, Operation))
         return any(call.name == "path" for call in calls)
 
     def evaluate(self, values: Mapping[str, Any]) -> bool:
-        """Return the truth of the expression with these values of its variables.
-
-        Raises:
-            EvaluationFailed: When it cannot be told.
-        """
+        """Return the value with these variables; raise `EvaluationFailed` without one."""
         try:
             found = self.program.eval(data=values)
             value = found.value()
-        except Exception as error:  # noqa: BLE001 - of whatever type it is, nothing is known
+        except Exception as error:  # noqa: BLE001 - the library raises any type
             raise EvaluationFailed(_first_line(str(error))) from None
         if value is True or value is False:
             return bool(value)
@@ -118,10 +109,10 @@ def compiled(source: str, root: Path | None = None) -> Expression:
 
     Args:
         source: Its text.
-        root: The directory of the paths that `path()` settles; see `path_in`.
+        root: The directory of the paths that `path()` normalizes; see `path_in`.
 
     Raises:
-        DefinitionError: When the library is not there, or the text is not such an expression.
+        DefinitionError: When the library is missing, or the text is not such an expression.
     """
     try:
         program = _environment(root).compile(source)
@@ -137,7 +128,6 @@ def compiled(source: str, root: Path | None = None) -> Expression:
 
 
 def _counted_names(tree: Node) -> list[str]:
-    """Return the name of a tool for each time that an expression counts its calls."""
     found: list[str] = []
     for node in within(tree):
         match node:
@@ -188,13 +178,13 @@ def _read(place: int, reading: Any, name: str) -> float:
 
 
 def _literal_faults(tree: Node) -> Iterator[str]:
-    """Yield faults of what the library only reads when it comes to it: patterns and moments."""
+    """Yield faults of patterns and times, which the library only reads at evaluation."""
     if [*within(tree)].count(Name(SESSION)) != len(_counted_names(tree)):
-        yield "it reads the session otherwise than by session.count('TOOL') and seconds_since"
+        yield "it reads the session other than by session.count('TOOL') and seconds_since"
     for node in within(tree):
         match node:
             case Loop(item) if item in VARIABLES:
-                yield f"{item} is a variable of rules; call the items otherwise"
+                yield f"{item} is a variable of rules; give the items another name"
                 continue
             case Operation("matches", (_, Literal(str() as given))):
                 text = f"''.matches({_quoted(given)})"
@@ -222,7 +212,7 @@ def _quoted(text: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    """Return the reason in a message of the library, without its code and the place."""
+    """Return the reason in a message of the library, without its code and place."""
     first = text.split("\n", 1)[0]
     reason = first.partition(": ")[2] or first
     reason = reason.removeprefix("ERROR: <input>:").strip()
@@ -232,7 +222,7 @@ def _first_line(text: str) -> str:
 
 
 def _remedy(told: str, source: str) -> str:
-    """Return what to write instead of what the library does not take."""
+    """Return the text to write instead."""
     if "Syntax error" in told:
         return "conditions are joined by && and ||, turned by !, compared by ==; texts are quoted"
     found = _UNKNOWN.search(told)

@@ -18,14 +18,13 @@ from toolstile_plugins.policies.governed_files import WORKSPACE, DirectoryFiles
 from toolstile_plugins.policies.path_arguments import Schema
 
 ARGUMENTS: Final = "args"
-"""The name of the arguments in an expression."""
 SESSION: Final = "session"
 _TEXT: Final[Schema] = {"type": "string"}
 _TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
 
 
 class EvaluationFailed(Exception):
-    """An expression came to nothing; the text says why."""
+    """An expression has no value; the text says why."""
 
 
 def _object(**properties: Schema) -> Schema:
@@ -60,13 +59,13 @@ def _tool(tool: Tool[Any, Any], _: ToolContext) -> Mapping[str, Any]:
 def _principal(_: Tool[Any, Any], context: ToolContext) -> Mapping[str, Any]:
     who = context.principal
     if who is None:
-        raise EvaluationFailed("it is not known for whom the call runs")
+        raise EvaluationFailed("the principal of the call is unknown")
     return {"source": who.source, "id": who.id, "groups": sorted(who.groups)}
 
 
 def _request(_: Tool[Any, Any], context: ToolContext) -> list[str]:
     if not context.request:
-        raise EvaluationFailed("what the user asked for is not known")
+        raise EvaluationFailed("the user's request is unknown")
     return [turn.text for turn in context.request]
 
 
@@ -87,7 +86,7 @@ _UP: Final = re.compile(r"(?:\A|/)\.\.?(?=/|\Z)")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]+)(?:[/?#]\S*)?")
 _BARE: Final = re.compile(r"[^/?#:]+(?:[/?#]\S*)?")
 _WITHOUT_HOST: Final = frozenset({"data", "file", "javascript", "mailto", "vbscript"})
-"""Schemes whose programs do not ask the host that stands in such a URL."""
+"""Schemes whose programs do not connect to the host in such a URL."""
 _MAIL: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+'=~-]*@([^@]+)")
 _HOST: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 _LONGEST: Final = 253
@@ -100,8 +99,8 @@ def path_in(root: Path | None, path: str) -> str:
 
     Args:
         root: The directory that it is relative to; links are followed, and names alike are one.
-            Without one it is of the workspace, and only spelt out. Each spelling that is refused
-            without a directory is refused with one.
+            Without one, the path is of the workspace, and only normalized. Each spelling that is
+            refused without a directory is refused with one.
         path: The path as the call has it.
 
     Raises:
@@ -126,7 +125,7 @@ def _in_directory(files: DirectoryFiles, path: str) -> str:
     found = files.canonical(path)
     if files.kind(found) is not None:
         return found
-    # A file that is not there yet may be in a directory that is, under a name that is alike.
+    # A new file may be in an existing directory, under a similar name.
     above, name = posixpath.split(found)
     return files.taken_for(posixpath.join(_in_directory(files, above) if above else "", name))
 
@@ -136,7 +135,7 @@ def host_of(url: str, scheme: str = "") -> str:
 
     Args:
         url: The URL.
-        scheme: The scheme of a URL that is given without one; by default the URL has to have it.
+        scheme: The scheme of a URL without one; by default the URL must have it.
 
     Raises:
         ValueError: When it has no host, or programs may read it as another.
@@ -159,13 +158,13 @@ def mail_host_of(address: str) -> str:
     """Return the host of a plain e-mail address in lower case.
 
     Raises:
-        ValueError: When it is no plain address, or programs may read it as another.
+        ValueError: When it is not a plain address, or programs may read it as another.
     """
     found = _MAIL.fullmatch(address)
     with suppress(ValueError):
         return _plain_host(found[1] if found else "")
     raise ValueError(
-        f"{address!a} is no address that all programs agree on. Give name@host alone, in ASCII."
+        f"{address!a} is not an address that all programs agree on. Give name@host alone, in ASCII."
     )
 
 
@@ -201,7 +200,7 @@ SPELLINGS: Final[Mapping[str, tuple[Callable[[str], str], str]]] = {
         "write one word, in small letters",
     ),
 }
-"""By the name of a function, how it would spell a text that it gives, and how to write one."""
+"""By the name of a function, its spelling of a text, and how to write one."""
 
 
 def is_given(name: str, text: str, around: tuple[str, str] = ("", "")) -> bool:
@@ -215,5 +214,5 @@ def is_given(name: str, text: str, around: tuple[str, str] = ("", "")) -> bool:
     try:
         return SPELLINGS[name][0](whole) == whole
     except ValueError:
-        # What is put around it may be at fault.
+        # The text around it may be at fault.
         return any(around)

@@ -69,8 +69,8 @@ class RememberedValues:
 
     Args:
         policy: The name of the policy.
-        at: The number of items that there were when the call was checked.
-        arguments: The texts in its arguments, unless a person has approved them, and those of
+        at: The number of items when the call was checked.
+        arguments: The texts in its arguments, unless a person has approved them, and in those of
             calls that had failed, or were refused, when it showed something.
         trusted: The texts in trusted fields of its result.
         approved: The phrases that a person has approved with the call.
@@ -84,12 +84,12 @@ class RememberedValues:
 
 
 class ValueIndex:
-    """Finds values among those that a policy remembers of a session.
+    """Finds values in the memory of a policy on a session.
 
-    It is made of the items alone, and goes back where they do: as a call is rolled back.
+    The index is made of the items alone, so it goes back when a call is rolled back.
 
     Attributes:
-        lock: Held by those who use it.
+        lock: Held by its users.
         refused: The values of calls that never ran.
         size: The number of words in it.
     """
@@ -108,7 +108,7 @@ class ValueIndex:
         self.size = 0
 
     def follow(self, items: Sequence[RememberedValues]) -> None:
-        """Index what was remembered since; what earlier items said may be there as well."""
+        """Index the new items."""
         shared = min(len(items), len(self._items))
         if shared and items[shared - 1] is not self._items[shared - 1]:
             self._begin()
@@ -129,9 +129,9 @@ class ValueIndex:
         self.size += sum(text.count(" ") + 1 for text in texts)
 
     def new(self, texts: Iterable[str], among: int, *, trusted: bool) -> tuple[str, ...]:
-        """Return those texts that none of so many items has as trusted, or as arguments."""
+        """Return the texts that none of so many items has as trusted, or as arguments."""
         if len(self._items) != among:
-            # It may have some of a call that is rolled back by now.
+            # The index may have texts of a call that was rolled back.
             return tuple(texts)
         known = self._trusted if trusted else self._arguments
         return tuple(text for text in texts if known.whole(text) is None)
@@ -148,15 +148,15 @@ class ValueIndex:
             return False
         given = find(self._arguments, phrase)
         if phrase.count(" ") >= LONGEST and not is_word:
-            # Within longer texts it is not looked for.
+            # The index does not find it within longer texts.
             given = self._arguments.within(phrase)
         return given is None or given > shown
 
 
 class RefusedValues:
-    """The texts that the refused calls of a session gave: denied ones, and those that did not fit.
+    """The texts of the refused calls of a session: denied calls, and calls that did not fit.
 
-    They are read from the session's log of calls, so a call that is refused costs nothing more.
+    They are read from the session's log of calls, so a refused call costs nothing more.
     """
 
     def __init__(self) -> None:
@@ -164,13 +164,13 @@ class RefusedValues:
         self._texts: dict[str, None] = {}
 
     def among(self, calls: SliceView[ToolInvoked]) -> Iterable[str]:
-        """Return the texts, those of calls that ended since the last time at the end."""
+        """Return the texts; those of newly ended calls come last."""
         known, newest = self._newest, None
         for event in reversed(calls.all()):
             newest = newest or event
             if event is known:
                 break
-            # Of one that was rolled back a policy hears as it fails.
+            # The policy's `on_failure` handles a call that was rolled back.
             if not (event.success or event.rolled_back):
                 self._texts.update(dict.fromkeys(texts_of(_values_of(event), is_given=True)))
         self._newest = newest
@@ -184,7 +184,7 @@ def _values_of(event: ToolInvoked) -> list[Value]:
     try:
         values = from_json(given)
     except ValueError:
-        # No JSON, but the model wrote it.
+        # The text is not JSON, but the model wrote it.
         values = given if isinstance(given, str) else given.decode(errors="replace")
     if event.tool is None:
         return values_in(values, ())
@@ -195,14 +195,14 @@ def _values_of(event: ToolInvoked) -> list[Value]:
 Comparison = Literal["value", "links", "words", "request"]
 
 SESSIONS: Final = 64
-"""The number of sessions of which an index is at hand; that of another is made anew."""
+"""The number of sessions with an index in memory; other sessions get a new one."""
 SHOWN: Final = 80
 """The most characters that a message shows of a value."""
 
 _NUMBERS: Final = {"integer", "number"}
 _PLAIN: Final = {*_NUMBERS, "boolean", "null"}
 FAILED: Final = "failed"
-"""The key of the reserved record under which it has the arguments of calls that failed."""
+"""The key of the arguments of failed calls in the reserved record."""
 
 _NAME: Final = r"[^\s@/?#\\%,;<>\"()]*"
 
@@ -211,37 +211,22 @@ log = logging.getLogger("toolstile.policies")
 
 @dataclass(frozen=True, slots=True)
 class _Ruled:
-    """The rules on one tool.
-
-    Args:
-        rules: The arguments that are ruled, and how.
-        fields: The trusted fields of its results.
-        properties: The arguments that its schema declares.
-        declared: The names that its schema declares, at any depth.
-    """
+    """The rules on one tool, the trusted fields of its results, and the names it declares."""
 
     rules: tuple[tuple[str, Comparison], ...]
     fields: AbstractSet[str]
-    properties: Mapping[str, Any]
-    declared: AbstractSet[str]
+    properties: Mapping[str, Any]  # of its arguments
+    declared: AbstractSet[str]  # at any depth
 
 
 class _Checked(NamedTuple):
-    """The findings of a check of a call, for when its result comes.
-
-    Args:
-        ruled: The rules on its tool.
-        items: The remembered values that it saw.
-        values: The values in its arguments.
-        keys: The phrases that are ruled.
-        objections: What is against the call, in words.
-    """
+    """The findings of a check of a call, kept until its result."""
 
     ruled: _Ruled
-    items: Sequence[RememberedValues]
+    items: Sequence[RememberedValues]  # the remembered values that it saw
     values: Sequence[Value]
-    keys: Sequence[str] = ()
-    objections: Sequence[str] = ()
+    keys: Sequence[str] = ()  # the phrases that are ruled
+    objections: Sequence[str] = ()  # in words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,10 +234,9 @@ class ProvenancePolicy:
     """Lets tools be called with values that the user gave, or that trusted results have shown.
 
     A value that a call gave before anything had shown it stays unproven, whatever shows it later,
-    unless the user names it or a person approves the call. That holds for calls that failed, and
-    for those that were denied or did not fit, as far as the session's log of calls goes back. A
-    result counts for calls that are checked after it, so not for others of its batch. Nothing is
-    kept beyond the session.
+    unless the user names it or a person approves the call. That holds for calls that failed, were
+    denied or did not fit, as far as the session's log of calls reaches. A result counts for calls
+    that are checked after it, so not for others of its batch. Nothing is kept beyond the session.
 
     Args:
         arguments: From a tool, also as a glob, to the arguments that are ruled, and how. `value`:
@@ -260,15 +244,14 @@ class ProvenancePolicy:
             field, but for case and white space. `links`: the addresses and URLs within it do.
             `words`: each word of four letters or more does. `request`: as `value`, but in the
             request alone. Values under three characters are not ruled by `value`. Arguments that
-            the tool does not declare are ruled by it, what the author gave by default is not.
+            the tool does not declare are ruled by it; defaults of the author are not.
         trusted: From a tool, also as a glob, to the fields of its results that are trusted, at
             any depth, names in them included; `*` trusts the whole text of a result that has no
             fields, and a mapping whose names are not declared.
-        allow: Values that are always let pass, also as globs. A `*` stands for a part of a name,
-            not for `@`, `/`, `?` or `#`; at the end, after a `/`, for anything.
+        allow: Values that always pass, also as globs. A `*` stands for a part of a name, not for
+            `@`, `/`, `?` or `#`; at the end, after a `/`, for anything.
         otherwise: The decision on other values: a person decides (`ask`), or the call is denied.
-        most: The most words that are remembered of a session. Once there are more, nothing new
-            is trusted.
+        most: The most words that are remembered of a session. Beyond them, nothing new is trusted.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -308,7 +291,7 @@ class ProvenancePolicy:
         tools: Sequence[Tool[Any, Any]],
         may_come: Callable[[str], bool],
     ) -> list[str]:
-        """Return the arguments and fields that none of the tools has that it names them for."""
+        """Return the named arguments and fields that none of the tools has."""
         _ = self._notice
         found = unknown_names("arguments", self.arguments, tools, names_declared_by)
         for pattern, arguments in self.arguments.items():
@@ -319,7 +302,7 @@ class ProvenancePolicy:
 
     @cached_property
     def _notice(self) -> None:
-        # Hosts make policies more than once before they open, and ask only the last ones this.
+        # A host makes its policies more than once before it opens, and asks only the last ones.
         if any("value" in of.values() for of in self.arguments.values()):
             told = "Policy %r rules no value under %s characters by `value`."
             log.warning(told, self.name, SHORTEST, extra=NOTICE)
@@ -336,7 +319,7 @@ class ProvenancePolicy:
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
-        """Remember what the call gave, what it has shown, and what a person has approved."""
+        """Remember the values of the call and of its result, and those that a person approved."""
         checked = self._checked.pop(context.session, None)
         checked = checked or self._look_at(tool, params, context)
         fields, items = checked.ruled.fields, checked.items
@@ -351,7 +334,7 @@ class ProvenancePolicy:
             if index.size >= self.most:
                 return
             if shown:
-                # They came first, so what they gave is not proven by what is shown now.
+                # Their values came first, so this result does not prove them.
                 refused = index.refused.among(context.session[ToolInvoked])
                 given = (*given, *refused, *self._failed(context))
             given = index.new(given, len(items), trusted=False)
@@ -376,7 +359,7 @@ class ProvenancePolicy:
         *,
         context: ToolContext,
     ) -> None:
-        """Remember what the call gave, and what those gave that were rolled back with it."""
+        """Remember the values of the call, and of the calls rolled back with it."""
         given = [] if is_approved(context) else [(tool, arguments_of(tool, params))]
         given += _given_within(context)
         found = [value for own, each in given for value in values_in(each, names_declared_by(own))]
@@ -429,7 +412,7 @@ class ProvenancePolicy:
         arguments, ruled = arguments_of(tool, params), self._ruled_of(tool)
         items: Sequence[RememberedValues] = context.session[RememberedValues].all()
         values = values_in(arguments, ruled.declared)
-        # What must be proven: the argument, how, the phrase, and the phrase as shown.
+        # To be proven: the argument, how, the phrase, and the phrase as shown.
         found: list[tuple[str, Comparison, str, str]] = []
         rules, properties = [*ruled.rules], ruled.properties
         for name in arguments:
@@ -442,8 +425,7 @@ class ProvenancePolicy:
             for value in values_in(given, ruled.declared):
                 for own, shown in _phrases_of(value, how):
                     found.append((argument, how, own, shown))
-        wanted = found
-        if not wanted:
+        if not found:
             return _Checked(ruled, items, values)
         index = self._indexes(context.session.id)
         request = index_of(tuple([turn.text for turn in context.request]))
@@ -451,10 +433,10 @@ class ProvenancePolicy:
             index.follow(items)
             objections = [
                 f"{shown[:SHOWN]!r} in {argument} comes from neither the user nor a trusted source"
-                for argument, how, own, shown in wanted
+                for argument, how, own, shown in found
                 if not self._is_proven(own, how, request, index, len(items))
             ]
-        keys = [_key(own, how) for _, how, own, _ in wanted]
+        keys = [_key(own, how) for _, how, own, _ in found]
         return _Checked(ruled, items, values, keys, list(dict.fromkeys(objections)))
 
     def _is_proven(
@@ -473,13 +455,13 @@ class ProvenancePolicy:
 
 
 def _phrases_of(value: Value, how: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield what of a value must be proven, as it is looked up and as it is shown."""
+    """Yield the parts of a value to prove, each as its key and as shown."""
     text = plain(value)
     if how in {"links", "words"}:
         found = links(str(value)) if how == "links" else words(text)
         yield from zip(found, found, strict=True)
     elif text and (how == "request" or len(text) >= SHORTEST):
-        # As `phrase` has it.
+        # The same key as `phrase` makes.
         yield text if isinstance(value, str) else f"={text}", str(value)
 
 
@@ -489,7 +471,7 @@ def _key(own: str, how: Comparison) -> str:
 
 
 def _given_within(context: ToolContext) -> Iterator[tuple[Tool[Any, Any], Mapping[str, Any]]]:
-    """Yield the tools and arguments of the calls that a call has made, and these in their turn."""
+    """Yield the tools and arguments of the calls within a call, at any depth."""
     made = {context.tool_call.id} if context.tool_call is not None else set[str]()
     # A call ends after those within it, so the newest events come first.
     for event in reversed(context.session[ToolInvoked].all()):
@@ -559,13 +541,13 @@ class ConfidentialPolicy:
 
     @property
     def selector(self) -> ToolSelector:
-        """The tools it governs."""
+        """The governed tools."""
         return ToolSelector(tools=frozenset(self.sources) | frozenset(self.places))
 
     def misfits(
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
     ) -> list[str]:
-        """Return the fields and arguments that none of the tools has that it names them for."""
+        """Return the named fields and arguments that none of the tools has."""
         found = unknown_names("places", self.places, tools, names_declared_by)
         return found + unknown_names("sources", self.sources, tools, names_of_result)
 
@@ -606,7 +588,7 @@ def _holds(argument: object, known: Sequence[str]) -> bool:
     runs = {" ".join(said[at : at + LONGEST]) for at in range(len(said) - LONGEST + 1)}
     return any(
         f" {value} " in f" {text} "
-        # In another grouping, as the number of an account; a short one is part of many words.
+        # An account number may be grouped otherwise; a short value is part of many words.
         or (len(bare := value.replace(" ", "")) >= LONGEST and bare in joined)
         or any(f" {run} " in f" {value} " for run in runs)
         for value in known

@@ -1,4 +1,4 @@
-"""The policy `rule`: an expression over a call, and what follows where it holds."""
+"""The policy `rule`: an expression over a call, and its effect if it holds."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
+from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.diagnostics import NOTICE
 from toolstile_hookspecs.selectors import ALL, fits
 from toolstile_plugins.policies.checks import SelectingPolicy
@@ -38,11 +39,9 @@ Reading = Mapping[str, list[float]]
 
 
 class SessionCounts:
-    """Counts the successes of tools in the record of a policy, so they go back with their calls.
+    """Counts the successes of tools in the record of a policy, so they roll back with their calls.
 
-    Args:
-        policy: The name of the policy.
-        names: The names of the tools, also as globs.
+    `names` may be globs.
     """
 
     def __init__(self, policy: str, names: Collection[str]) -> None:
@@ -63,17 +62,16 @@ class SessionCounts:
         replace(state, data={**state.data, **more}).save(context)
 
     def readings(self, context: ToolContext) -> list[Reading]:
-        """Return what a call sees; where others still run also with these, as if they succeed."""
-        # These first: what ends meanwhile is counted twice rather than not at all.
-        found = Counter[str]()
+        """Return the counts that a call sees, and others as if the calls that still run succeed."""
+        # Running calls come first: one that ends meanwhile counts twice rather than never.
+        running = Counter[str]()
         own = context.tool_call and context.tool_call.id
         for call in context.inflight:
             if call.call_id == own:
-                # A call that is run again after a conflict is among them, once.
+                # A call that reruns after a conflict is among them, once.
                 own = None
             else:
-                found.update(self._by_tool.get(call.tool_name, ()))
-        running = found
+                running.update(self._by_tool.get(call.tool_name, ()))
         data, now = PolicyState.of(context, self._policy).data, context.clock.now().timestamp()
         ended = {name: data.get(name, (0, -inf)) for name in self._names}
         settled = {name: [count, max(now - at, 0.0)] for name, (count, at) in ended.items()}
@@ -91,12 +89,13 @@ ALLOW: Final = PolicyDecision.allow()
 
 @dataclass(frozen=True, kw_only=True)
 class RulePolicy(SelectingPolicy):
-    """Allows, asks or denies where an expression over the call holds; else it says nothing.
+    """Allows, asks or denies if an expression over the call holds; otherwise it is silent.
 
     The expression is CEL, over `args`, `tool`, `principal`, `session`, `request` and `now`. It is
-    checked against the schema of each tool it governs. For a tool without one of its paths the
-    rule is silent, unless a call has such an argument all the same. What cannot be evaluated
-    denies. While other calls that it counts still run, the stricter of their ends is assumed.
+    checked against the schema of each tool it governs. For a tool without one of its paths the rule
+    is silent, unless a call has such an argument all the same. An expression that cannot be
+    evaluated denies. While other calls that it counts still run, the stricter of their ends is
+    assumed.
 
     Args:
         effect: `allow`, `ask` or `deny`; of several rules that hold, the strictest counts.
@@ -120,7 +119,7 @@ class RulePolicy(SelectingPolicy):
         if self.root is not None:
             object.__setattr__(self, "root", Path(self.root).absolute())
             if not self.root.is_dir():
-                told = f"root: there is no directory at {self.root}. Make it, or name another."
+                told = f"root: {self.root} is not a directory. Make it, or name another."
                 raise DefinitionError(f"RulePolicy: {told}")
         try:
             _ = self._expression
@@ -137,7 +136,7 @@ class RulePolicy(SelectingPolicy):
 
     @cached_property
     def _expression(self) -> Expression:
-        # Every host has the kind, and few have a rule.
+        # Because every host has the kind, and few have a rule, this import is late.
         from toolstile_plugins.rules.expressions import compiled
 
         return compiled(self.when, self.root)
@@ -148,7 +147,7 @@ class RulePolicy(SelectingPolicy):
 
     @property
     def reserve(self) -> Callable[..., PolicyDecision] | None:
-        """The check, once more as the call is admitted: where it denies by what it counts."""
+        """The check again, as the call is admitted, if the rule denies by a count."""
         return self.check if self._counts is not None and self.effect == "deny" else None
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
@@ -161,39 +160,34 @@ class RulePolicy(SelectingPolicy):
         return self._counts is not None and self._counts.hears(tool)
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
-        """Decide by the effect where the expression holds."""
+        """Decide by the effect if the expression holds."""
         try:
             if not self.holds(tool, params, context):
                 return ALLOW
         except EvaluationFailed as error:
             return PolicyDecision.deny(
-                f"Cannot call {tool.label}: a rule on it cannot be evaluated: {_sentence(error)} "
-                f"Correct that, then retry {tool.label}; where the arguments are right, this "
-                "requires human intervention."
+                f"Cannot call {tool.label}: a rule on it cannot be evaluated: "
+                f"{as_sentence(str(error))} Correct that, then retry {tool.label}; if the "
+                "arguments are right, this requires human intervention."
             )
-        # The decision where the expression holds.
         if self.effect == "deny":
             told = f"{tool.label} cannot be called with such arguments here. Continue without it."
             return PolicyDecision.deny(self.reason or told)
         if self.effect == "ask":
             told = f"A person decides on such calls of {tool.label}."
             return PolicyDecision.ask(self.reason or told)
-        # A reason makes it more than the absence of an objection.
+        # Because of its reason, it counts as more than no objection.
         return PolicyDecision(allowed=True, reason=self.reason or f"Allowed by {self.name}.")
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
-        """Count the call, where it is one of those that are counted."""
+        """Count the call, if it is counted."""
         if self._counts is not None:
             self._counts.add(tool, context)
 
     def holds(self, tool: Tool[Any, Any], params: Any, context: ToolContext) -> bool:
-        """Tell whether the expression holds for a call.
-
-        Raises:
-            EvaluationFailed: When it cannot be told.
-        """
+        """Tell whether the expression holds; raise `EvaluationFailed` if it has no value."""
         fit, expression = self.fit(tool), self._expression
         if fit.faults:
             raise EvaluationFailed(f"the rule {self.name} {'; it '.join(fit.faults)}")
@@ -216,9 +210,8 @@ class RulePolicy(SelectingPolicy):
         return all(found) if self.effect == "allow" else any(found)
 
     def silence(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> str:
-        """Return why the rule says nothing of a call."""
+        """Return why the rule is silent on a call."""
         missing = [".".join(place) for place in sorted(self.fit(tool).missing)]
-        # Whether the call has such an argument all the same was seen before.
         if missing:
             return f"It reads {', '.join(missing)}, which {tool.name} does not have."
         return f"It does not hold: {self.when}"
@@ -226,7 +219,7 @@ class RulePolicy(SelectingPolicy):
     def misfits(
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
     ) -> list[str]:
-        """Return which paths none of its tools has, and what else is wrong for one of them."""
+        """Return the paths that none of its tools has, and the faults for one of them."""
         fits = {tool.name: self.fit(tool) for tool in tools if self.selects(tool)}
         raw = {each: name for name, fit in fits.items() if not fit.missing for each in fit.warnings}
         for warning, name in raw.items():
@@ -256,7 +249,7 @@ class RulePolicy(SelectingPolicy):
         return [f"reads {', '.join(shown)}, which {which}"]
 
     def fit(self, tool: Tool[Any, Any]) -> ArgumentChecks:
-        """Return how the rule fits a tool; found once per tool."""
+        """Return how the rule fits a tool, computed once per tool."""
         found = self._found_fits.get(tool)
         if found is None:
             found = self._found_fits[tool] = self._found_fit(tool)
@@ -277,22 +270,17 @@ class RulePolicy(SelectingPolicy):
             found.check(expression.tree)
         if tool.origin is not None and self.root is None and expression.has_paths:
             found.fault(
-                f"settles paths of {tool.name} of the server {tool.origin}, whose files are not "
-                "those of the workspace; give root"
+                f"normalizes paths of {tool.name} of the server {tool.origin}, whose files are not "
+                "in the workspace; give root"
             )
         return found
 
 
 def _is_there(given: Mapping[str, Any], place: Place) -> bool:
-    """Tell whether a call has an argument, though the schema does not declare it."""
+    """Tell whether a call has an argument that its schema does not declare."""
     value: Any = given
     for name in place[1:]:
         if not isinstance(value, Mapping) or name not in value:
             return False
         value = cast("Mapping[str, Any]", value)[name]
     return True
-
-
-def _sentence(error: EvaluationFailed) -> str:
-    text = str(error)
-    return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -26,7 +26,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class FieldOf:
-    """A field of an object; `is_test` for `has(...)`, which tells whether it is there."""
+    """A field of an object; `is_test` for `has(...)`, the test of its presence."""
 
     owner: Node
     name: str
@@ -72,10 +72,10 @@ _SIGN: Final = 1 << 63
 
 
 def syntax_tree(compiled: bytes) -> Node:
-    """Return the tree of a compiled expression, given as an `Any` of a `cel.expr.CheckedExpr`.
+    """Return the tree of a compiled expression, an `Any` of a `cel.expr.CheckedExpr`.
 
     Raises:
-        DefinitionError: When something stands in it that rules do not have.
+        DefinitionError: When it has something that rules do not support.
     """
     return _node(_fields(_fields(compiled)[_ANY_VALUE][0])[_CHECKED_EXPR][0])
 
@@ -117,7 +117,7 @@ def _node(message: bytes) -> Node:  # noqa: PLR0911 - one a kind of node
         return ListOf(tuple(map(_node, _fields(fields[_LIST][0]).get(1, ()))))
     if _COMPREHENSION in fields:
         inner = _fields(fields[_COMPREHENSION][0])
-        # The condition to go on says no more than the step does.
+        # The loop's condition adds nothing to its step.
         over, start, step, result = (_node(inner[key][0]) for key in (2, 4, 6, 7))
         return Loop(_text(inner, 1), over, _text(inner, 3), start, step, result)
     raise DefinitionError("a map or a message is written out, which rules do not have")
@@ -145,7 +145,7 @@ def _text(fields: dict[int, list[Any]], key: int) -> str:
 
 
 def _fields(message: bytes) -> dict[int, list[Any]]:
-    """Return the values of a message of Protocol Buffers by the number of their field."""
+    """Return the values of a message of Protocol Buffers by field number."""
     found: dict[int, list[Any]] = {}
     at = 0
     while at < len(message):

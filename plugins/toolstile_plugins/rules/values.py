@@ -55,7 +55,7 @@ _ROUNDS: Final = 3
 
 
 def plain(value: str | float) -> str:
-    """Return a value as it is compared: in small letters, with single spaces.
+    """Return a value in the form of comparison: in small letters, with single spaces.
 
     Example:
         >>> plain("  Bob  SMITH "), plain(12.50)
@@ -70,7 +70,7 @@ def plain(value: str | float) -> str:
 
 
 def phrase(value: str | float) -> str:
-    """Return a value as it is looked up; a number stands for every way to write it."""
+    """Return a value in the form of a lookup; a number stands for every way to write it."""
     return plain(value) if isinstance(value, str) else f"={plain(value)}"
 
 
@@ -80,7 +80,7 @@ def words(text: str) -> list[str]:
 
 
 def links(text: str) -> list[str]:
-    """Return the addresses and URLs in a text, also those that are encoded as HTML or in URLs.
+    """Return the addresses and URLs in a text, also if encoded as HTML or in URLs.
 
     Example:
         >>> links("See https://a.example/x, or write to bob@example.com.")
@@ -88,7 +88,7 @@ def links(text: str) -> list[str]:
     """
     found, rest = _links(plain(text))
     for _ in range(_ROUNDS):
-        # What is part of a link stays as it is: the link is looked up as a whole.
+        # A part of a link is not decoded: the link is looked up as a whole.
         readable = decoded(rest)
         if readable == rest:
             break
@@ -112,7 +112,7 @@ def decoded(text: str) -> str:
 
 
 def _links(text: str) -> tuple[list[str], str]:
-    """Return the links in a plain text as it is, and the text without them."""
+    """Return the links in a plain text, and the text without them."""
     found: list[str] = []
 
     def take(link: re.Match[str]) -> str:
@@ -135,7 +135,7 @@ def _canonical(number: Decimal) -> str:
 
 
 def _phrases(text: str, length: int) -> Iterator[str]:
-    """Yield the phrases of so many words in a plain text, also without what is around them."""
+    """Yield the phrases of so many words in a plain text, also without surrounding punctuation."""
     for form in dict.fromkeys((text, _SEPARATORS.sub(" ", text))):
         parts = form.split()
         for start in range(len(parts) - length + 1):
@@ -151,9 +151,9 @@ def _phrases(text: str, length: int) -> Iterator[str]:
 
 
 class PhraseIndex:
-    """Tells at which time a phrase, or a word, first stood in texts that come one by one.
+    """Finds the time at which a phrase, or a word, first stood in a growing list of texts.
 
-    Looking up costs the same however many texts there are, once the first phrase of a length was.
+    A lookup costs the same for any number of texts, except the first one of a length.
     """
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ class PhraseIndex:
             _index(known, length, time, text)
 
     def first(self, wanted: str) -> int | None:
-        """Return the time at which a phrase first stood in a text, or was all of a long one."""
+        """Return the time at which a phrase first stood in a text, or was a whole long one."""
         length = wanted.count(" ") + 1
         return self.whole(wanted) if length > LONGEST else self._known(length).get(wanted)
 
@@ -212,7 +212,7 @@ def index_of(texts: tuple[str, ...]) -> PhraseIndex:
     for text in texts:
         index.add(0, plain(text))
         for token in text.split():
-            # A full stop ends an address also where the next sentence follows at once.
+            # A full stop ends an address also if the next sentence follows at once.
             address, _, word = token.rpartition(".")
             if word[:1].isupper() and links(address):
                 index.add(0, plain(address))
@@ -237,7 +237,7 @@ def arguments_of(tool: Tool[Any, Any], params: Any) -> Mapping[str, Any]:
 
 
 def is_default(properties: Mapping[str, Any], argument: str, value: object) -> bool:
-    """Tell whether the author of a tool gave a value, as that of an argument left out."""
+    """Tell whether a value is the default of an argument."""
     declared = properties.get(argument)
     if not isinstance(declared, Mapping):
         return False
@@ -246,14 +246,14 @@ def is_default(properties: Mapping[str, Any], argument: str, value: object) -> b
 
 
 def values_in(value: object, declared: Collection[str]) -> list[Value]:
-    """Return the texts and numbers within a JSON value, and the names that nobody has declared."""
+    """Return the texts and numbers within a JSON value, and the undeclared names."""
     found: list[Value] = []
     _collect(value, declared, found)
     return found
 
 
 def _collect(value: object, declared: Collection[str], found: list[Value]) -> None:
-    # The commonest first: this is on every call's path.
+    # The commonest case comes first, because every call passes here.
     if isinstance(value, (str, int, float)):
         if not isinstance(value, bool):
             found.append(value)
@@ -268,9 +268,9 @@ def _collect(value: object, declared: Collection[str], found: list[Value]) -> No
 
 
 def texts_of(values: Iterable[Value], *, is_given: bool = False) -> tuple[str, ...]:
-    """Return values as they are remembered: each once, as a plain text, without short ones.
+    """Return values in the form of memory: each once, as a plain text, without short ones.
 
-    Those that a call has given are remembered as other programs read them, too.
+    Values of calls (`is_given`) are also remembered as other programs decode them.
     """
     found: dict[str, None] = {}
     for value in values:
@@ -285,14 +285,10 @@ def texts_of(values: Iterable[Value], *, is_given: bool = False) -> tuple[str, .
 def values_of_result(
     tool: Tool[Any, Any], result: ToolResult[Any], fields: Collection[str], *, is_all: bool = False
 ) -> Iterator[Value]:
-    """Yield the values of a result that stand in named fields, at any depth, and names there.
+    """Yield the values of a result in named fields, at any depth, and names there.
 
-    Args:
-        tool: The tool.
-        result: The result.
-        fields: The names of the fields. `WHOLE` stands for a result without fields, and for a
-            mapping whose names the tool does not declare.
-        is_all: Whether `WHOLE` stands for any result.
+    `WHOLE` among the fields stands for a result without fields, and for a mapping whose names the
+    tool does not declare; with `is_all` for any result.
     """
     value: Any = result.message if result.value is None else result.value
     if is_all and isinstance(value, Contents):
@@ -301,7 +297,7 @@ def values_of_result(
         value = from_json(tool.result_codec.encode(result.value))
         if secrecy := tool.result_codec.secret_schema():
             value = masked(value, secrecy)
-    # Some servers write their fields as a text. A text within a field may be anybody's.
+    # Some servers write their fields as a text. A text within a field has any author.
     value = _with_fields(value, deep=is_all)
     is_open = issubclass(type(value), Mapping) and _has_open_names(tool)
     if WHOLE in fields and (is_all or is_open or not _has_fields(value)):
@@ -371,7 +367,7 @@ def properties_of(tool: Tool[Any, Any]) -> Mapping[str, Any]:
 
 
 def names_of_result(tool: Tool[Any, Any]) -> AbstractSet[str] | None:
-    """Return the names that a tool declares in its results, None where others may come."""
+    """Return the names that a tool declares in its results, None if others may come."""
     return names_in(tool.result_codec.schema()) or None
 
 
@@ -381,7 +377,7 @@ def unknown_names(
     tools: Sequence[Tool[Any, Any]],
     names_of: Callable[[Tool[Any, Any]], AbstractSet[str] | None],
 ) -> list[str]:
-    """Return in words which names none of the tools has that a policy names them for."""
+    """Return clauses about the names of a policy that none of the tools has."""
     found: list[str] = []
     for pattern, names in entries.items():
         known = [names_of(tool) for tool in tools if fits(tool, pattern)]

@@ -280,7 +280,7 @@ def test_a_spoilt_file_is_told_before_anything_runs(run, tmp_path):
         (
             'kind = "read_before_write"\nroot = "wikki"',
             (
-                "ReadBeforeWritePolicy: root: expected a directory, but there is none at {here}"
+                "ReadBeforeWritePolicy: root: {here} is not a directory"
                 "/wikki. Make it, or name the one that the tools work in."
             ),
         ),

@@ -224,8 +224,8 @@ def test_without_a_directory_nobody_can_tell_what_was_read(yard, file_section):
     outcome = yard("write_file", path="a.txt")
     assert is_denied(outcome)
     assert outcome.text == (
-        "Cannot call write_file: it is not known which directory its files are in, so nobody can "
-        "tell what was read. A person has to name it. Continue without the tool."
+        "Cannot call write_file: the directory of its files is unknown, and so are the files that "
+        "were read. A person must name it. Continue without the tool."
     )
 
 
@@ -238,8 +238,8 @@ def test_a_write_without_a_path_is_denied(yard, file_section):
     outcome = yard("write_file", text="x")
     assert is_denied(outcome)
     assert outcome.text == (
-        "Cannot call write_file: none of its arguments is the path of a file, so nobody can tell "
-        "what it changes. Give the path, then retry write_file; if it takes none, continue "
+        "Cannot call write_file: none of its arguments is the path of a file, so the files it "
+        "changes are unknown. Give the path, then retry write_file; if it takes none, continue "
         "without it."
     )
 
@@ -604,8 +604,8 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path):
         with pytest.raises(DefinitionError) as raised:
             ReadBeforeWritePolicy(root=root)
         assert str(raised.value) == (
-            f"ReadBeforeWritePolicy: root: expected a directory, but there is none at {root}. "
-            "Make it, or name the one that the tools work in."
+            f"ReadBeforeWritePolicy: root: {root} is not a directory. "
+            "Make it, or name the directory of the tools."
         )
 
 

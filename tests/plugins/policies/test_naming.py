@@ -120,7 +120,7 @@ def drop() -> None:
 def test_a_rule_on_a_category_that_no_named_tool_has_is_told(fields, fits, name):
     rule = CategoryPolicy(tools={name}, **fields)
     had = "drop has category delete and high consequence"
-    told = [] if fits else [f"has no rule for what it means by {name!r}: {had}"]
+    told = [] if fits else [f"has no rule for the tools of {name!r}: {had}"]
     tools = [drop, replace(drop, name="other", category="write")]
     assert rule.misfits(tools, lambda _: False) == told
     assert rule.misfits(tools, lambda _: True) == []

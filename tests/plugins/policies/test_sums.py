@@ -136,7 +136,7 @@ def test_what_is_not_a_number_of_0_or_more_is_denied_and_gives_nothing_back(bank
 
 def test_a_call_without_the_argument_is_denied(bank):
     assert bank(limited(10, tools={"transfer"}))("transfer").text == (
-        "Cannot call transfer: its amount is added up, so it has to be a number of 0 or more. "
+        "Cannot call transfer: its amount is added up, so it must be a number of 0 or more. "
         "Correct it, then retry transfer."
     )
 

@@ -463,7 +463,7 @@ def test_one_call_is_shown_with_all_there_is(toolstile, example):
     assert (shown["line"], shown["status"], shown["stage"]) == (5, "denied", "check")
     status, _, err = toolstile("record", "show", "calls.jsonl", "--line", "1")
     assert status == 2
-    assert "Line 1 of calls.jsonl tells of no call." in err
+    assert "Line 1 of calls.jsonl is not a call." in err
     status, _, err = toolstile("record", "show", "calls.jsonl", "--line", "x")
     assert status == 2
     assert "'x' is not the number of a line" in err
@@ -479,7 +479,7 @@ def test_every_call_is_shown_as_json(toolstile, example):
     [
         (
             lambda made: [*made[:4], made[4].replace(b"Grace", b"Gracf", 1), *made[5:]],
-            "line 5: changed; it is not what was written: its hash does not fit it.",
+            "line 5: changed; it differs from the written line: its hash does not fit it.",
         ),
         (
             lambda made: [*made[:4], *made[5:]],
@@ -560,7 +560,7 @@ def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolstile, example
     Path("calls.jsonl").write_bytes(b"".join(lines()[:-2]))
     status, out, _ = toolstile("record", "verify", "calls.jsonl")
     assert status == 0
-    assert "The last run did not end as it should" in out
+    assert "The last run has no end" in out
     status, out, _ = toolstile("record", "verify", "calls.jsonl", "--last", noted)
     assert status == 1
     assert "lines are missing" in out
@@ -570,10 +570,13 @@ def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolstile, example
     ("arguments", "told"),
     [
         (("record", "show", "gone.jsonl"), "gone.jsonl cannot be read"),
-        (("record", "show", "desk.py"), "desk.py is not a record: it has no line of one"),
+        (("record", "show", "desk.py"), "desk.py is not a record: no line of it is part of one"),
         (("replay", "gone.jsonl"), "gone.jsonl cannot be read"),
-        (("call", "mark", "--record", "desk.py"), "desk.py cannot be continued as a record"),
-        (("call", "mark", "--replay", "desk.py"), "desk.py is not a record: it has no line of one"),
+        (("call", "mark", "--record", "desk.py"), "desk.py: its last line is not part of a record"),
+        (
+            ("call", "mark", "--replay", "desk.py"),
+            "desk.py is not a record: no line of it is part of one",
+        ),
     ],
 )
 def test_what_is_no_record_is_refused(toolstile, arguments, told):
@@ -747,7 +750,7 @@ def test_the_calls_of_a_folder_are_shown_with_their_record(toolstile, records):
 
     status, _, err = toolstile("record", "show", "records", "--line", "2")
     assert status == 2
-    assert "records is a folder, of which no line can be shown. Name a record." in err
+    assert "records is a folder: it has no lines. Name a record." in err
 
 
 def test_one_damaged_record_does_not_hide_the_others(toolstile, records):
@@ -765,7 +768,7 @@ def test_one_damaged_record_does_not_hide_the_others(toolstile, records):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("list", "nowhere"), "nowhere is not there. Name a folder of records, or a record."),
+        (("list", "nowhere"), "nowhere does not exist. Name a folder of records, or a record."),
         (("list", "."), "holds no record (*.jsonl)"),
         (("list", "records", "--outcome", "failedd"), "not an outcome; did you mean 'failed'?"),
         (("list", "records", "--since", "yesterday"), "'yesterday' is not a time; write 2026-"),

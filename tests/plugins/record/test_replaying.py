@@ -100,7 +100,7 @@ def test_equal_calls_are_answered_in_the_recorded_order(desk, path):
     ("strict", "made", "told"),
     [
         (False, ("add", {"a": 2}), 'No call of add with these arguments is in the record: {"a":2'),
-        (False, ("add", {"a": 1}), "has answered one already"),
+        (False, ("add", {"a": 1}), "has answered already"),
         (True, ("echo", {"text": "x"}), "The record ends before this call of echo."),
     ],
 )
@@ -117,7 +117,9 @@ def test_a_call_that_is_not_in_the_record_fails_and_says_so(desk, path, strict, 
 def test_a_strict_replay_answers_no_call_with_what_came_of_other_arguments(desk, path):
     desk.record(path, ("add", {"a": 1}))
     with desk.replaying(path, strict=True) as (tools, _):
-        assert desk.call(tools, "add", a=2).text.startswith("The record goes on with add ")
+        assert desk.call(tools, "add", a=2).text.startswith(
+            "The next call of the record (line 2) is add "
+        )
         assert desk.call(tools, "add", a=1).text == "2"
 
 
@@ -125,7 +127,7 @@ def test_a_strict_replay_names_the_call_that_comes_next(desk, path):
     desk.record(path, ("add", {"a": 1}), ("echo", {"text": "x"}))
     with desk.replaying(path, strict=True) as (tools, _):
         outcome = desk.call(tools, "echo", text="x")
-        assert outcome.text.startswith('The record goes on with add {"a":1,"b":1} (line 2)')
+        assert outcome.text.startswith('The next call of the record (line 2) is add {"a":1,"b":1}')
         assert desk.call(tools, "add", a=1).success
 
 
@@ -625,7 +627,7 @@ def test_only_a_record_that_is_as_it_was_written_is_loaded(desk, path, damage):
         {"changed": content.replace(b'"a":2', b'"a":3'), "empty": b"", "other": b"{}\n"}[damage]
     )
     told = {
-        "changed": "line 3: it is not what was written",
+        "changed": "line 3: it differs from the written line",
         "empty": "is empty",
         "other": "is not a record: it has no line of one",
     }
@@ -676,7 +678,7 @@ def test_that_what_a_call_did_to_the_session_is_lost_is_told_as_it_is_replayed(d
     replay = Replayer(Recording(path, (replace(recorded, call=without),)))
     with Host(discover=False, plugins=[desk.Desk(), replay]) as host, host.executor() as tools:
         assert desk.call(tools, "add", a=1).success
-    assert f"{path}, line 2: what it did to the session is lost: No JSON." in caplog.text
+    assert f"{path}, line 2: its changes of the session are lost: No JSON." in caplog.text
 
 
 def test_a_value_that_was_kept_from_the_model_is_kept_from_it_again(desk, path):
@@ -770,7 +772,7 @@ SEALED = ("n", "prev", "hash")
 def test_a_line_whose_envelope_says_of_no_tool_is_told(desk, path, envelope):
     desk.record(path, ("add", {"a": 1}))
     rewritten(path, envelope=envelope)
-    with pytest.raises(RecordError, match=r"line 1: .*call\.envelope: says of no tool"):
+    with pytest.raises(RecordError, match=r"line 1: .*call\.envelope: names no tool"):
         Recording.load(path)
 
 
@@ -816,5 +818,6 @@ def test_a_replay_tells_once_of_a_tool_of_another_version(path, caplog, then, no
     assert len(notices) == told
     if told:
         assert (
-            f"look was recorded in version {then or '(none)'} and is of version {now}" in notices[0]
+            f"look was recorded in version {then or '(none)'}, and its version is {now}"
+            in notices[0]
         )

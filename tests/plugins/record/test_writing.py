@@ -139,7 +139,7 @@ def test_a_last_line_without_newline_that_would_not_have_followed_is_left_as_it_
     line, _ = seal(number, link.hash if follows else "1" * 64, '{"said":"b"}')
     path.write_bytes(path.read_bytes() + line[:-1])
     content = path.read_bytes()
-    with pytest.raises(RecordError, match="is none"):
+    with pytest.raises(RecordError, match="is not part of a record"):
         RecordFile(path)
     assert path.read_bytes() == content
 
@@ -165,7 +165,7 @@ def test_a_last_line_that_would_not_have_followed_is_left_as_it_is(path):
     with path.open("ab") as file:
         file.write(b'{"n":7,"prev":"')
     content = path.read_bytes()
-    with pytest.raises(RecordError, match="is none"):
+    with pytest.raises(RecordError, match="is not part of a record"):
         RecordFile(path)
     assert path.read_bytes() == content
 
@@ -179,12 +179,12 @@ def test_long_lines_are_continued_too(path):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"# Read me\n", "is none"),
-        (b"# Read me", "is none"),
-        (b"\n", "is none"),
+        (b"# Read me\n", "is not part of a record"),
+        (b"# Read me", "is not part of a record"),
+        (b"\n", "is not part of a record"),
         (b'{"n":1,"prev":"x"}\n', "was changed after"),
-        (b'{"n":1,"name":"a line of others"}', "is none"),
-        (b"\0" * 200, "is none"),
+        (b'{"n":1,"name":"a line of others"}', "is not part of a record"),
+        (b"\0" * 200, "is not part of a record"),
     ],
 )
 def test_a_file_that_is_something_else_is_left_as_it_is(path, content, why):

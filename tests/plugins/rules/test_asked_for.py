@@ -43,7 +43,7 @@ def test_a_batch_and_nested_calls_are_ruled():
         (told,) = outcome.result.value
         assert told == (
             "send_email cannot be called here: the request does not ask for it. Continue without "
-            "it, and tell the user what was left undone."
+            "it, and tell the user that it was left undone."
         )
 
 

@@ -57,7 +57,7 @@ def test_cases_that_hold_and_cases_that_fail(folder: Path, capsys: pytest.Captur
     _, last = map(json.loads, capsys.readouterr().out.splitlines())
     assert last["case"] == "Anybody lists"
     assert not last["holds"]
-    assert last["faults"] == ["call 1, list_directory: expected ask, came to allow"]
+    assert last["faults"] == ["call 1, list_directory: expected ask, got allow"]
 
 
 @pytest.mark.slow
@@ -130,4 +130,4 @@ def test_what_cannot_be_read_is_told(folder: Path, capsys: pytest.CaptureFixture
 def test_groups_of_nobody_are_told(folder: Path, capsys: pytest.CaptureFixture[str]):
     given = ["policy", "explain", "list_directory", "--group", "staff"]
     assert main([*given, *configured(folder)]) == 2
-    assert "--group says of whom --user names; give --user ID, too." in capsys.readouterr().err
+    assert "--group needs --user: give --user ID, too." in capsys.readouterr().err

@@ -115,9 +115,9 @@ def test_cases_have_sessions_of_their_own(tmp_path: Path):
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        ('amount = 5}, expect = "allow"', "expected allow, came to deny by look first: "),
-        ('amount = 5}, expect = "ask"', "expected ask, came to deny by look first: "),
-        ('amount = 5}, expect = "deny", by = "asked"', "expected deny by asked, it came by look"),
+        ('amount = 5}, expect = "allow"', "expected allow, got deny by look first: "),
+        ('amount = 5}, expect = "ask"', "expected ask, got deny by look first: "),
+        ('amount = 5}, expect = "deny", by = "asked"', "expected deny by asked, got it by look"),
         ("amount = 5}", "denied by look first: "),
         ('amount = "x"}, expect = "deny"', "no policy was asked: "),
     ],

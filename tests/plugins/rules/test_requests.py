@@ -38,7 +38,7 @@ OTHERS = {
     "provenance": "'ann' in to comes from neither",
 }
 NONE = {
-    "rule": "what the user asked for is not known",
+    "rule": "the user's request is unknown",
     "asked_for": "no request was given",
     "provenance": "no request was given",
 }

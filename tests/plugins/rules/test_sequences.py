@@ -28,7 +28,7 @@ def test_a_tool_does_not_come_after_a_page_that_was_read_or_whose_failure_was(dr
         text = mail.call("send_email", recipients=["bob"]).text
     assert text == (
         "send_email cannot be called after read_page was called in this session. Continue without "
-        "it, and tell the user what was left undone."
+        "it, and tell the user that it was left undone."
     )
 
 

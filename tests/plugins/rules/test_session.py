@@ -187,16 +187,16 @@ def test_a_rule_without_the_session_takes_no_place_and_hears_of_nothing(office):
     ("when", "told"),
     [
         ("session.count('pya') > 1", "'pya' (did you mean 'pay'?)"),
-        ("session.count(args.to) > 1", "reads the session otherwise than by session.count"),
+        ("session.count(args.to) > 1", "reads the session other than by session.count"),
         ("args.to.count('pay') > 1", "calls count() of args.to (string), not session"),
         ("session.seconds_since() > 1", "seconds_since"),
         ("session.count('pay') > 'a'", "(number) with "),
         ("session.count('pay') == '2'", "never equal"),
         ("session.counts('pay') > 1", "counts"),
-        ("session.pay > 1", "reads the session otherwise"),
-        ("session == session", "reads the session otherwise"),
-        ("size(session) > 1", "reads the session otherwise"),
-        ("session.exists(name, name == 'pay')", "reads the session otherwise"),
+        ("session.pay > 1", "reads the session other"),
+        ("session == session", "reads the session other"),
+        ("size(session) > 1", "reads the session other"),
+        ("session.exists(name, name == 'pay')", "reads the session other"),
     ],
 )
 def test_a_wrong_count_is_refused_when_the_host_opens(office, when, told):

@@ -119,8 +119,8 @@ def test_a_denial_says_what_to_do_instead_and_not_how_to_pass():
         text = mail.call("send_email", recipients=[EVIL]).text
     assert text == (
         "send_email cannot be called like this: 'eve@evil.example' in recipients comes from "
-        "neither the user nor a trusted source. Continue without it, and tell the user what was "
-        "left undone."
+        "neither the user nor a trusted source. Continue without it, and tell the user that it "
+        "was left undone."
     )
 
 

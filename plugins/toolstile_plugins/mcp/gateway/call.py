@@ -81,14 +81,18 @@ def contents_of(
 
     Args:
         result: The answer.
-        max_binary: The most bytes of everything that is not text.
-        misfit: Why what is structured is left out, None where it is not.
+        max_binary: The most bytes of everything but text.
+        misfit: Why the structured part is left out, None if it is not.
     """
     room = _Room(max_binary)
     parts = room.fit_all([_part(block) for block in result.content[:PARTS]], len(result.content))
     structured = result.structured_content
     if structured is not None:
-        text, misfit = _json_of(structured, misfit)
+        try:
+            text = json.dumps(structured, ensure_ascii=False, allow_nan=False)
+        except ValueError:
+            text = json.dumps(structured, ensure_ascii=False)
+            misfit = "it holds a number that JSON has not"
         if not parts:
             parts = [TextContent(text)]
         if misfit is not None:
@@ -97,29 +101,21 @@ def contents_of(
     return Contents(tuple(parts), structured)
 
 
-def _json_of(structured: object, misfit: str | None) -> tuple[str, str | None]:
-    """Return a structured result as text, and why it is left out, if it is."""
-    try:
-        return json.dumps(structured, ensure_ascii=False, allow_nan=False), misfit
-    except ValueError:
-        return json.dumps(structured, ensure_ascii=False), "it holds a number that JSON has not"
-
-
 class _Room:
     def __init__(self, binary: int) -> None:
         self._most_binary = self._binary = binary
         self._names = NAMES
 
     def fit_all(self, parts: Sequence[Content], of: int) -> list[Content]:
-        """Return the parts that fit, of all that there are, with a note of those left out."""
+        """Return the parts that fit, with a note of those left out; `of` is the number of all."""
         fitted = [kept for part in parts if (kept := self._fit(part)) is not None]
         if left := of - len(fitted):
-            told = f"{counted(left, 'part')} left out, beyond what a result may have"
+            told = f"{counted(left, 'part')} left out, beyond the limit of a result"
             fitted.append(_note(told))
         return fitted
 
     def _fit(self, part: Content) -> Content | None:
-        """Return a part as far as it fits; None where it does not, and a cut was noted before."""
+        """Return a part as far as it fits; None if it does not, and a note counts it."""
         if not self._takes_names(part):
             return None
         match part:
@@ -131,7 +127,7 @@ class _Room:
                 return part
 
     def _takes_names(self, part: Content) -> bool:
-        """Take room for the names of a part; False where there is not enough."""
+        """Take room for the names of a part; False if the room is too small."""
         said = "" if part.annotations is None else json.dumps(part.annotations)
         size = len(said) + sum(
             len(getattr(part, name, None) or "")
@@ -154,7 +150,9 @@ class _Room:
 
 
 def _part(block: types.ContentBlock) -> Content:
-    said = None if block.annotations is None else _plain(block.annotations)
+    said: dict[str, Any] | None = None
+    if block.annotations is not None:
+        said = block.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
     match block:
         case types.TextContent():
             return TextContent(block.text, said)
@@ -179,10 +177,6 @@ def _part(block: types.ContentBlock) -> Content:
             return EmbeddedResource(held.uri, text, blob, held.mime_type, said)
 
 
-def _plain(annotations: types.Annotations) -> dict[str, Any]:
-    return annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
 def _note(text: str) -> TextContent:
     return TextContent(f"[{text}]")
 
@@ -202,14 +196,14 @@ TRACE: Final = ("traceparent", "tracestate", "baggage")
 SESSION_GONE: Final = "Session terminated"
 CLOSED: Final = "Connection closed"
 ASKING: Final = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
-"""Errors of a server that has to ask its client for something, and cannot."""
+"""Errors of a server that must ask its client for something, and cannot."""
 _ASKED: Final = re.compile(
     r"elicitation/create|sampling/createMessage|roots/list"
     r"|support\b.{0,40}\b(?:elicitation|sampling|roots)\b"
     r"|\b(?:elicitation|sampling|roots)\b.{0,40}\bsupport",
     re.IGNORECASE,
 )
-"""The words of servers that find out by themselves that they cannot ask."""
+"""The words of servers that notice that they cannot ask."""
 ADVICE: Final[Mapping[int, str]] = {
     INVALID_REQUEST: "It does not take this call from here. Do without the tool.",
     METHOD_NOT_FOUND: "It does not offer this here. Do without the tool.",
@@ -220,9 +214,9 @@ ADVICE: Final[Mapping[int, str]] = {
     URL_ELICITATION_REQUIRED: "The user has to open an address first. Tell them, and retry then.",
 }
 """The next step of a model, by the code of a server's error."""
-OTHERWISE: Final = "Change what it names, then retry once, or do without the tool."
+OTHERWISE: Final = "Change the value it names, then retry once, or do without the tool."
 UNANSWERED: Final = frozenset({CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT})
-"""Errors that are not the server's answer, but stand for one that cannot come."""
+"""Errors that stand for an answer that cannot come."""
 
 Report = Callable[[float, float | None, str | None], None]
 """Takes a progress report: how much is done, of how much, and a message."""
@@ -247,10 +241,10 @@ class Calling:
     ) -> ToolResult[Contents]:
         """Send a call, and return its result.
 
-        It is sent once more, `again`, where the server has not looked at it.
+        The call is sent again (`again`) if the server has not seen it.
 
         Raises:
-            EffectUnknownError: When no answer came that can be read, after the call was sent.
+            EffectUnknownError: When no readable answer came after the call was sent.
         """
         try:
             client = await self._connection.client()
@@ -260,8 +254,8 @@ class Calling:
         try:
             answer = await self._ask(client, definition, arguments, context, report)
         except TimeoutError:
-            # Only the transport gives up by itself: a limit of time cancels the call.
-            raise self.unreachable("it does not read what is sent to it") from None
+            # Only the transport times out by itself: a limit of the call cancels it.
+            raise self.unreachable("it does not read its input") from None
         except MCPError as error:
             if again and error.code == INVALID_REQUEST and error.message == SESSION_GONE:
                 # The server has forgotten the session, and has not looked at the call.
@@ -271,8 +265,10 @@ class Calling:
             asked = asked or _ASKED.search(error.message) is not None
             return self._refused(client, definition, error, asked=asked)
         except (ValidationError, RuntimeError) as error:
-            # The SDK says with these that an answer does not fit the protocol.
-            reason = f"it answered with what cannot be used ({_short(error)})"
+            # The SDK raises these if an answer does not fit the protocol.
+            is_misfit = isinstance(error, ValidationError)
+            why = "it is not a result of the protocol" if is_misfit else told(error)[:200]
+            reason = f"its answer cannot be used ({why})"
             raise self._unknown(definition, reason) from error
         result = self._read(definition, answer)
         found_out = _ASKED.search(result.message) is not None
@@ -315,7 +311,7 @@ class Calling:
     def _asked(self) -> str:
         return (
             f"The MCP server {self._server} asked its client for something, and {REFUSED}. Give "
-            "what it needs in the arguments, if it takes that there, or do without this tool; a "
+            "the answer in the arguments, if the tool takes it there, or do without this tool; a "
             "retry asks again."
         )
 
@@ -375,7 +371,7 @@ class Calling:
         if error.message.startswith((NO_ANSWER, *UNREAD)):
             return False
         if error.code == CONNECTION_CLOSED:
-            # Servers give this code for errors of any kind.
+            # Servers use this code for errors of any kind.
             return not (error.message == CLOSED or self._connection.has_broken(error.message))
         return error.code not in UNANSWERED
 
@@ -396,7 +392,7 @@ def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
         except CallClosed:
             return
 
-    # A listener may ask its context variables for the call.
+    # A listener may read the context variables of the call.
     its_own = contextvars.copy_context()
 
     def report(done: float, total: float | None, message: str | None) -> None:
@@ -406,17 +402,11 @@ def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
     return report
 
 
-def _short(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return "it is not a result of the protocol"
-    return told(error)[:200]
-
-
 # --- Structured results
 
 
 def misfit_of_result(definition: Definition, result: types.CallToolResult) -> str | None:
-    """Return why a structured result does not fit its tool's output schema, None where it does.
+    """Return why a structured result does not fit its tool's output schema, or None.
 
     A schema that cannot be checked in bounded time is not enforced.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,41 +15,29 @@ from toolstile_plugins.mcp.settings import McpSettings
 from toolstile_plugins.screen import Cell, Screen
 
 FAULTY: Final = 1
-"""The exit status when a server cannot be reached, or a tool has to be looked at."""
+"""The exit status if a server cannot be reached, or a tool needs attention."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The result of connecting to a server.
-
-    Args:
-        name: The server.
-        protocol: The version of the protocol that is spoken, None where it cannot be reached.
-        tools: What its tools are called here.
-        fault: Why it cannot be reached.
-        changed: Its tools about which a person is asked, and what has changed of each.
-        left_out: Its tools that are not offered, and why.
-        misnamed: The names in its settings that none of its tools has.
-        cut: The statement that it has more tools than are offered, None where it has not.
-    """
+    """The result of connecting to a server."""
 
     name: str
-    protocol: str | None
-    tools: tuple[str, ...]
-    fault: str | None
-    changed: dict[str, str]
-    left_out: dict[str, str]
-    misnamed: dict[str, str]
-    cut: str | None
+    protocol: str | None  # the spoken version, None if it cannot be reached
+    tools: tuple[str, ...]  # their names here
+    fault: str | None  # why it cannot be reached
+    changed: dict[str, str]  # tools about which a person is asked: their changes
+    left_out: dict[str, str]  # tools that are not offered: why
+    misnamed: dict[str, str]  # names in its settings that none of its tools has: why
+    cut: str | None  # says that it has more tools than are offered
 
     @property
     def is_well(self) -> bool:
-        """True when there is nothing to look at."""
-        looked_at = self.fault or self.changed or self.left_out or self.misnamed or self.cut
-        return not looked_at
+        """True if nothing needs attention."""
+        return not (self.fault or self.changed or self.left_out or self.misnamed or self.cut)
 
     def told(self) -> list[str]:
-        """Return what is to be looked at, a clause each."""
+        """Return the points that need attention, a clause each."""
         told = [] if self.fault is None else [f"cannot be reached: {self.fault}"]
         told += [] if self.cut is None else [self.cut]
         told += [f"{name}: {what}; a person is asked" for name, what in self.changed.items()]
@@ -58,7 +45,7 @@ class Found:
         return told + [f"{name} is configured, but {why}" for name, why in self.misnamed.items()]
 
     def wire(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the result as JSON values."""
         return {
             "server": self.name,
             "protocol": self.protocol,
@@ -75,7 +62,7 @@ def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> 
     """Connect to servers, show a table, and return the exit status.
 
     Raises:
-        ConfigurationError: When there is no such server.
+        ConfigurationError: When a server is unknown.
     """
     gateway: Gateway | None = settings.gateway
     upstreams = gateway.upstreams if gateway is not None else ()
@@ -83,7 +70,7 @@ def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> 
     for name in args.server:
         if name not in known:
             there = ", ".join(known) or "none"
-            raise ConfigurationError(f"There is no MCP server {name!r}. Configured: {there}.")
+            raise ConfigurationError(f"The MCP server {name!r} is unknown. Configured: {there}.")
     chosen = [known[name] for name in args.server] if args.server else list(upstreams)
     found: list[Found] = []
     if gateway is not None:
@@ -95,7 +82,16 @@ def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> 
         for result in found:
             args.out.write(result.wire())
     elif found:
-        _show(found)
+        rows: list[list[Cell]] = [
+            [
+                one_line(result.name),
+                result.protocol or "-",
+                f"{len(result.tools) if result.protocol else '-':>5}",
+                ("\n".join(result.told()) or "nothing", "" if result.is_well else "yellow"),
+            ]
+            for result in found
+        ]
+        Screen("").table(("server", "protocol", "tools", "needs attention"), rows)
     else:
         sys.stdout.write("No MCP servers are configured: write [plugins.mcp.servers.NAME].\n")
     return 0 if all(result.is_well for result in found) else FAULTY
@@ -113,7 +109,7 @@ async def _look_at(upstream: Upstream, *, accepts: bool) -> Found:
 
 
 def found_of(upstream: Upstream, fault: str | None) -> Found:
-    """Return what is known of a server now, with why it cannot be reached."""
+    """Return the present state of a server, with the reason why it cannot be reached."""
     return Found(
         name=upstream.name,
         protocol=upstream.connection.protocol,
@@ -130,16 +126,3 @@ def found_of(upstream: Upstream, fault: str | None) -> Found:
         },
         cut=MORE.format(upstream.settings.max_tools) if upstream.is_cut else None,
     )
-
-
-def _show(found: Sequence[Found]) -> None:
-    rows: list[list[Cell]] = [
-        [
-            one_line(result.name),
-            result.protocol or "-",
-            f"{len(result.tools) if result.protocol else '-':>5}",
-            ("\n".join(result.told()) or "nothing", "" if result.is_well else "yellow"),
-        ]
-        for result in found
-    ]
-    Screen("").table(("server", "protocol", "tools", "what is to be looked at"), rows)

@@ -38,10 +38,10 @@ FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 60.0
 ENDED: Final = "it has ended"
 _QUESTIONS: Final = ("_elicitation_callback", "_sampling_callback", "_list_roots_callback")
-"""The SDK's names for what answers the questions of a server."""
+"""The SDK's attributes that answer the questions of a server."""
 REFUSED: Final = "this gateway cannot pass questions on"
 BETWEEN_LISTS: Final = 1.0
-"""Seconds between two looks at a server's tools, however often it says that they have changed."""
+"""The fewest seconds between two lists of a server's tools, if it reports many changes."""
 US: Final = types.Implementation(name="toolstile", version="1")
 
 Met = Callable[[Listing], Awaitable[None]]
@@ -56,11 +56,11 @@ class Connection:
     def __init__(self, server: str, settings: ServerSettings, met: Met) -> None:
         self.server = server
         self.fault: str | None = None
-        """Why there is no connection, where an attempt has failed or one has ended."""
+        """Why the connection is missing, if an attempt failed or it has ended."""
         self.last_end = ENDED
         """Why the newest connection that has ended did so."""
         self.questions = 0
-        """The number of questions of the server, all of which were refused."""
+        """The number of questions of the server; all were refused."""
         self._settings = settings
         self._met = met
         self._client: Client | None = None
@@ -84,22 +84,22 @@ class Connection:
 
     @property
     def account(self) -> str | None:
-        """Why there is no connection, with the program's last words, which no model sees."""
+        """The fault with the program's last words, which a model must not see."""
         return None if self.fault is None else f"{self.fault}{self._last_words}"
 
     @property
     def waits(self) -> float:
-        """Seconds until another attempt to connect is made."""
+        """Seconds until the next attempt to connect."""
         return max(0.0, self._again_at - asyncio.get_running_loop().time())
 
     async def client(self) -> Client:
-        """Return the connected client; connect first where there is none.
+        """Return the connected client; connect first if necessary.
 
         Raises:
             ServerFault: When it cannot be reached, or the last attempt was too recent.
         """
         if self._guard is not None and self._guard.ended.is_set():
-            # It has ended, and is still being cleared away.
+            # The connection has ended, and is still being cleaned up.
             self._forget()
         if self._client is not None:
             return self._client
@@ -121,10 +121,9 @@ class Connection:
             raise ServerFault("the connection was closed meanwhile") from None
 
     def lose(self, client: Client, fault: str) -> str:
-        """End a connection that does not work any more; the next call makes another.
+        """End a connection that no longer works, and return why it has ended.
 
-        Returns:
-            Why it has ended.
+        The next call makes a new connection.
         """
         if self._client is client:
             self.last_end = self._plain(_end_of(self._guard) or fault)
@@ -137,7 +136,7 @@ class Connection:
         return fault if self._site is None else self._site.explain(fault)
 
     def has_broken(self, fault: str) -> bool:
-        """Tell whether a fault is that of HTTP or of its session, and no answer."""
+        """Tell whether a fault is one of HTTP or its session, and not an answer."""
         return self._site is not None and self._site.has_broken(fault)
 
     async def close(self) -> None:
@@ -150,9 +149,9 @@ class Connection:
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
-        # Perhaps nobody waits for it any more.
+        # Because a call may have stopped waiting, mark the exception as retrieved.
         self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
-        # It outlives the first call that needs it, and is not a part of that call's trace.
+        # Because it outlives the first call that needs it, it is not part of that call's trace.
         self._life = asyncio.create_task(self._live(self._ready), context=contextvars.Context())
         self._lives.add(self._life)
         self._life.add_done_callback(self._lives.discard)
@@ -178,7 +177,7 @@ class Connection:
         self._life = self._client = self._guard = self._ready = None
 
     async def _live(self, ready: asyncio.Future[Client]) -> None:
-        """Connect, and stay until the connection ends or is ended."""
+        """Connect, and stay until the connection ends."""
         me = asyncio.current_task()
         fault = ENDED
         guard = GuardedStream()
@@ -245,28 +244,28 @@ class Connection:
         try:
             await self._list(client)
         except Exception as error:
-            # The connection stays: with it would end the calls that are under way.
+            # The connection stays, because running calls would end with it.
             why = self._plain(told(error))
             log.warning("The tools of MCP server %s stay as they were: %s.", self.server, why)
             log.debug("MCP server %s", self.server, exc_info=True)
             asyncio.get_running_loop().call_later(LONGEST_WAIT, self._changed.set)
 
     async def _listen(self, client: Client) -> None:
-        """Subscribe to changes where the protocol has the client do so."""
+        """Subscribe to changes if the protocol has the client do so."""
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         while tools is not None and tools.list_changed:
             try:
                 async with client.listen(tools_list_changed=True) as events:
-                    log.debug("MCP server %s tells of changes", self.server)
+                    log.debug("MCP server %s reports changes", self.server)
                     # Earlier changes were not announced.
                     self._changed.set()
                     async for event in events:
                         if isinstance(event, ToolsListChanged):
                             self._changed.set()
             except Exception:
-                log.debug("MCP server %s tells of no changes", self.server, exc_info=True)
+                log.debug("MCP server %s reports no changes", self.server, exc_info=True)
             await asyncio.sleep(LONGEST_WAIT)
 
     async def _refuse_question(self, *_: object) -> types.ErrorData:
@@ -292,7 +291,7 @@ class Connection:
         async with client:
             # The SDK would search by the patterns of a server's schema, which may take forever.
             client.session.validate_tool_result = _accept_any  # type: ignore[method-assign]
-            # Given to the SDK openly, they would tell the server that it may ask.
+            # Passed to the SDK openly, they would announce to the server that it may ask.
             for question in _QUESTIONS:
                 setattr(client.session, question, self._refuse_question)
             spoken = client.protocol_version
@@ -311,7 +310,7 @@ class Connection:
             return http_streams(self._site)
         assert settings.command is not None  # noqa: S101 - validated
         if settings.cwd is not None and not Path(settings.cwd).is_dir():
-            raise ServerFault(f"there is no directory {settings.cwd} to start it in")
+            raise ServerFault(f"the directory {settings.cwd} to start it in does not exist")
         self._said = Program(
             settings.command,
             [filled(argument, "args") for argument in settings.args],
@@ -328,5 +327,5 @@ async def _accept_any(name: str, result: object) -> None:
 
 
 def _end_of(guard: GuardedStream | None) -> str | None:
-    """Return why a server's messages have ended, None where they have not."""
+    """Return why a server's messages have ended, None if they have not."""
     return None if guard is None or not guard.ended.is_set() else guard.fault or ENDED

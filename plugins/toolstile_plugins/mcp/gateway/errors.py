@@ -45,13 +45,13 @@ def cleaned(text: str) -> str:
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """Return a text on one line, cut where it is longer than the limit."""
+    """Return a text on one line, cut if it is longer than the limit."""
     line = " ".join(cleaned(text).split())
     return line if len(line) <= limit else f"{line[: limit - len(CUT)].rstrip()}{CUT}"
 
 
 def is_plain(name: str) -> bool:
-    """Tell whether a name holds nothing that cannot be seen."""
+    """Tell whether a name has only visible characters."""
     return not any(_is_unseen(character) for character in name)
 
 
@@ -82,22 +82,19 @@ class ServerBroken(ToolstileError):
 
 
 def told(error: BaseException) -> str:
-    """Return the text of an error, without details for programmers.
-
-    Of a group of errors, the first one counts.
-    """
+    """Return the text of an error (of a group, its first), without details for programmers."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if isinstance(error, FileNotFoundError) and error.filename:
-        return f"there is no program {error.filename}"
+        return f"the program {error.filename} does not exist"
     if isinstance(error, ValidationError):
-        return one_line(f"it answered with what does not fit the protocol: {where_wrong(error)}")
+        return one_line(f"its answer does not fit the protocol: {where_wrong(error)}")
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return one_line(text, MOST).rstrip(".") or type(error).__name__
 
 
 def where_wrong(error: ValidationError) -> str:
-    """Return the first place at which a message does not fit, and why."""
+    """Return the first place where a message does not fit, and why."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
@@ -111,7 +108,7 @@ DEEPEST: Final = 4
 
 
 def one_deeper() -> dict[str, str]:
-    """Return the variable that tells a program the number of hosts above it.
+    """Return the variable with the number of hosts above a program.
 
     Raises:
         ServerFault: When there are too many.
@@ -130,7 +127,7 @@ _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def named_in(text: str) -> Iterator[str]:
-    """Yield the values of the variables that a text names, as far as they are set."""
+    """Yield the values of the variables that a text names, if they are set."""
     for name in _VARIABLE.findall(text):
         if name in os.environ:
             yield os.environ[name]
@@ -139,12 +136,8 @@ def named_in(text: str) -> Iterator[str]:
 def filled(text: str, where: str) -> str:
     """Return a text with the values of the variables of this process that it names.
 
-    Args:
-        text: The text.
-        where: The key it stands under, for the message.
-
     Raises:
-        ServerFault: When there is no such variable; names it, and never a value.
+        ServerFault: When a variable is not set; names it and the key `where`, never a value.
     """
 
     def value(found: re.Match[str]) -> str:
@@ -159,10 +152,10 @@ def filled(text: str, where: str) -> str:
 
 
 def secrets_of(settings: ServerSettings) -> tuple[str, ...]:
-    """Return the values that are hidden in whatever is said of a server.
+    """Return the values that are hidden in messages about a server.
 
-    They are those of `env` and `headers`, those of the variables that `args` and `url` name, and
-    the user and the query of `url`.
+    These are the values of `env` and `headers`, of the variables in `args` and `url`, and the user
+    and the query of `url`.
     """
     return tuple(dict.fromkeys(value for value in _found(settings) if value))
 

@@ -32,7 +32,7 @@ from toolstile_plugins.mcp.gateway.call import Calling, reporter
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.errors import ServerFault, is_plain, one_line
 from toolstile_plugins.mcp.gateway.tools import Definition, Listing, enforceable, make_tool
-from toolstile_plugins.mcp.gateway.trust import Doubt, DoubtPolicy, Pins, Standing, call_key
+from toolstile_plugins.mcp.gateway.trust import DoubtPolicy, Pins, Standing, call_key
 from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, names_tool, prefix_of
 
 # --- One server
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 PLUGIN: Final = "mcp-"
 """The prefix of a server's name in the name of its plugin."""
-MORE: Final = "has more than {0} tools, of which the first {0} are offered; raise max_tools"
+MORE: Final = "has more than {0} tools, and the first {0} are offered; raise max_tools"
 SHORT_WAIT: Final = 3.0
 """Seconds for which a host that opens waits for a server whose tools it knows."""
 LONGEST_NAME: Final = 256
@@ -52,7 +52,7 @@ LONGEST_NAME: Final = 256
 
 
 class Upstream:
-    """A server, and the plugin that offers a tool of this host for each of its own.
+    """A server, and the plugin that offers its tools as tools of this host.
 
     `changed` is called when its tools have changed.
     """
@@ -73,12 +73,12 @@ class Upstream:
         self.faults: Mapping[str, str] = {}
         """Why tools of the server are not offered, by the server's names for them."""
         self.is_cut = False
-        """True where the server has more tools than are offered."""
+        """True if the server has more tools than are offered."""
         self.missing: str | None = None
-        """Why the server could not be reached when it was looked for, None where it could."""
+        """The last connection error, or None."""
         self.tools: tuple[Tool[Any, Any], ...] = ()
         self.offered: tuple[tuple[Tool[Any, Any], ...], str | None] = (), None
-        """The tools that the host has, and why the server is missing, as it was last told."""
+        """The tools and the connection error that the host knows."""
         self._calling = Calling(name, settings, self.connection)
         self._changed = changed
         self._doubted: set[str] = set()
@@ -91,16 +91,15 @@ class Upstream:
     # --- on the gateway's loop ---
 
     def begin(self) -> None:
-        """Begin to look for the server's tools, until they are known."""
+        """Search for the server's tools, until they are known."""
         self.loop = asyncio.get_running_loop()
         if not self.standing.is_known:
             self._searching = asyncio.create_task(self._search())
 
     async def met(self, wait: float) -> None:
-        """Look for the server, and say where it is missing.
+        """Connect to the server within `wait` seconds, or note the error.
 
-        Args:
-            wait: Seconds to wait for it; less is enough where its tools are known.
+        A shorter wait is enough if its tools are known.
         """
         is_known = self.standing.is_known
         try:
@@ -109,16 +108,12 @@ class Upstream:
         except ServerFault as fault:
             await self._is_missing(self.connection.fault or str(fault))
         except TimeoutError:
-            # One that is known is started all the same, and its tools are there meanwhile.
+            # A server with known tools continues to start; the tools are offered meanwhile.
             if not is_known:
                 await self._is_missing(f"it was not ready within {wait:g} s")
 
     async def answers(self) -> None:
-        """Ask the server for its tools, on any loop.
-
-        Raises:
-            Exception: It does not answer.
-        """
+        """Ask the server for its tools, on any loop; raise its error if it does not answer."""
 
         async def ask() -> None:
             await (await self.connection.client()).list_tools()
@@ -157,7 +152,12 @@ class Upstream:
         self.standing.meet(listing.tools[:most])
         self._unlisted, self.missing = listing.left_out, None
         self._tell_slips()
-        for doubt in self._untold():
+        # Warn about new doubts only, because a server may announce changes without end.
+        warned, doubts = self._doubted, self.standing.doubts()
+        self._doubted = {doubt.found.digest for doubt in doubts}
+        for doubt in doubts:
+            if doubt.found.digest in warned:
+                continue
             log.warning(
                 "The tool %s of MCP server %s %s; a person is asked when it is called.",
                 one_line(doubt.found.name, 80),
@@ -168,9 +168,9 @@ class Upstream:
             await self._changed(self)
 
     def _tell_slips(self) -> None:
-        """Tell once of names in the server's table that none of its tools has.
+        """Warn once about names in the server's table that none of its tools has.
 
-        Those that would take a tool away, or ask about it, keep the host from opening.
+        Names that would take a tool away, or ask about it, keep the host from opening.
         """
         slips, wrong = self.standing.misnamed(self.settings.named), self.misnamed()
         before, self._slips = self._slips, slips
@@ -178,12 +178,6 @@ class Upstream:
             if name not in wrong and name not in before:
                 told = one_line(name, 80), self.name, one_line(why)
                 log.warning("%s is configured for MCP server %s, but %s.", *told, extra=NOTICE)
-
-    def _untold(self) -> list[Doubt]:
-        """Return the new doubts; a server may announce changes without end."""
-        before, doubts = self._doubted, self.standing.doubts()
-        self._doubted = {doubt.found.digest for doubt in doubts}
-        return [doubt for doubt in doubts if doubt.found.digest not in before]
 
     # --- on any thread ---
 
@@ -194,7 +188,7 @@ class Upstream:
         """
         made: dict[str, Tool[Any, Any]] = {}
         faults = {**self._unlisted}
-        # Tools that are not offered any more go: a server may change its tools without end.
+        # Drop tools that are no longer offered: a server may change its tools without end.
         before, self._made = self._made, {}
         for definition in self.standing.shown():
             if not self.settings.offers(definition.name):
@@ -210,7 +204,7 @@ class Upstream:
             elif owner is not None:
                 fault = f"{owner} has a tool {name} already; give this one a prefix or a name"
             else:
-                # The same one while nothing of it changes.
+                # The tool object stays the same while its definition does.
                 key = (name, definition.digest)
                 tool = self._made[key] = before.get(key) or self._make(name, definition)
                 if not isinstance(tool, str):
@@ -229,16 +223,16 @@ class Upstream:
         self.tools, self.faults = tuple(made.values()), faults
 
     def left_out(self) -> list[str]:
-        """Return the names that tools of the server would have here if they were offered."""
+        """Return the names here of the server's tools that are not offered."""
         offered = {tool.wire_name for tool in self.tools}
         known = [*(definition.name for definition in self.standing.shown()), *self._unlisted]
-        # Where there are more than are offered, nobody has the names of the others.
+        # If the server has more tools than are offered, the names of the others are unknown.
         further = self.settings.names_here(self.name) if self.is_cut else []
         missing = [name for name in known if name not in offered]
         return [self.settings.name_here(self.name, name) for name in missing] + further
 
     def misnamed(self) -> list[str]:
-        """Return the names of tools that are taken away or asked about, and that it lacks."""
+        """Return the names of tools to take away or ask about that the server lacks."""
         known = [*(definition.name for definition in self.standing.shown()), *self._unlisted]
         tables = self.settings.tools.items()
         asked = (name for name, tool in tables if tool.requires_confirmation or not tool.enabled)
@@ -262,7 +256,7 @@ class Upstream:
         return await self._on_loop(self._send(definition, params, context, home))
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for work on the gateway's loop, from whichever loop it is asked for."""
+        """Wait for work on the gateway's loop, from any loop."""
         if self.loop is None or self.loop is asyncio.get_running_loop():
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
@@ -275,15 +269,15 @@ class Upstream:
         home: asyncio.AbstractEventLoop,
     ) -> ToolResult[Contents]:
         try:
-            # What its tools are now is known once it is connected.
+            # Its present tools are known once it is connected.
             await self.connection.client()
         except ServerFault as fault:
             raise self._calling.unreachable(str(fault)) from fault
         shown = one_line(definition.name, 80)
         if not self.standing.settles(call_key(context), definition.name):
             return ToolResult.error(
-                f"{shown} is not what it was when it was approved, so nothing was sent to the MCP "
-                f"server {self.name}. Retry: a person is then asked about it."
+                f"{shown} has changed since it was approved, so nothing was sent to the MCP server "
+                f"{self.name}. Retry: a person is then asked about it."
             )
         now = self.standing.found(definition.name)
         if now is None:
@@ -305,7 +299,7 @@ class Upstream:
     def toolstile_sections(self) -> list[MarkdownSection[Any]]:
         """Offer the server's tools as they are now."""
         if self.missing is not None:
-            # What it offered stays, and the plugin's report tells the rest.
+            # The offered tools stay; the plugin's report has the error.
             raise PluginError(f"{self.missing}.")
         if not self.tools:
             return []
@@ -322,23 +316,22 @@ class Upstream:
     def toolstile_lookup(
         self, call: ToolCall, catalog: Catalog
     ) -> Awaitable[Tool[Any, Any] | None] | None:
-        """Connect the server before one of its tools is called, or say why there are none."""
+        """Connect the server before one of its tools is called, or say why that fails."""
         tool = catalog.get(call.name)
         if self.connection.protocol is not None:
             return None
-        if tool in self.tools or (tool is None and self._may_have(str(call.name))):
+        name = str(call.name)
+        named = (known.name for known in self.settings.tools.values())
+        may_have = name in named or (bool(self.prefix) and name.startswith(self.prefix))
+        if tool in self.tools or (tool is None and may_have):
             return self._look_up(call.name, catalog)
         return None
-
-    def _may_have(self, name: str) -> bool:
-        named = (known.name for known in self.settings.tools.values())
-        return name in named or (bool(self.prefix) and name.startswith(self.prefix))
 
     async def _look_up(self, name: str, catalog: Catalog) -> Tool[Any, Any] | None:
         try:
             await self._on_loop(self.connection.client())
         except ServerFault as fault:
-            # A tool that is known tells of it by itself.
+            # A known tool fails with this error when it is called.
             if catalog.get(name) is None:
                 raise CallRefused(
                     f"{one_line(name, 80)} cannot be called now: the MCP server {self.name} "
@@ -349,7 +342,7 @@ class Upstream:
 
 
 def misfit(definition: Definition, params: Any) -> str | None:
-    """Return why arguments do not fit a tool's schema, or None where they do."""
+    """Return why arguments do not fit a tool's schema, or None."""
     try:
         codec = SchemaCodec(enforceable(definition.input_schema), owner=definition.name)
         codec.decode(codec.encode(params))
@@ -359,9 +352,6 @@ def misfit(definition: Definition, params: Any) -> str | None:
 
 
 # --- All servers
-
-
-log = logging.getLogger("toolstile.mcp")
 
 
 class Gateway:
@@ -396,7 +386,7 @@ class Gateway:
         }
 
     def misnamed(self) -> list[str]:
-        """Return the names that tools would have which are ruled by name, and are not there."""
+        """Return the names here of ruled tools that do not exist."""
         return [f"{each.prefix}{name}" for each in self.upstreams for name in each.misnamed()]
 
     async def close(self) -> None:
@@ -405,12 +395,12 @@ class Gateway:
             *(upstream.close() for upstream in self.upstreams), return_exceptions=True
         )
         for upstream in self.upstreams:
-            # One that is switched off was never there.
+            # The plugin of a disabled server was never registered.
             with contextlib.suppress(PluginError):
                 await asyncio.to_thread(self._host.unregister, upstream.plugin)
 
     async def _changed(self, upstream: Upstream) -> None:
-        # A later server may have to give a name back, or may get one.
+        # A later server may lose a name, or get one.
         at = self.upstreams.index(upstream)
         await self._publish(self.upstreams[at:])
 
@@ -419,10 +409,10 @@ class Gateway:
             await asyncio.to_thread(self._renew, tuple(upstreams))
 
     def _renew(self, upstreams: tuple[Upstream, ...]) -> None:
-        """Make the tools of servers again; an earlier server is the first to choose names."""
+        """Make the tools of servers again; earlier servers choose their names first."""
         for upstream in upstreams:
             upstream.make_tools(partial(self._owner, upstream))
-        # A name that is given back is free only once who had it has been asked.
+        # A name is free only once its former owner has been asked for its tools again.
         for upstream in reversed(upstreams):
             offer = upstream.tools, upstream.missing
             if offer != upstream.offered:
@@ -434,7 +424,7 @@ class Gateway:
                         log.warning("The tools of MCP server %s stay: %s", upstream.name, error)
 
     def _owner(self, upstream: Upstream, name: str) -> str | None:
-        """Return the owner of a name that a server cannot have, None where it can."""
+        """Return the owner of a name that a server cannot have, None if it can."""
         for other in self.upstreams:
             if other is upstream:
                 break

@@ -1,9 +1,9 @@
 """The servers of well-known clients as tables of `toolstile.toml`: `toolstile mcp import`.
 
-Known are `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, Cline),
-`servers` (VS Code), `context_servers` (Zed), `mcp` (opencode, Crush), `amp.mcpServers` and, in
-TOML, `mcp_servers` (Codex). What may be a
-secret is not printed: a variable of the environment stands for it.
+Known are `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, Cline), `servers`
+(VS Code), `context_servers` (Zed), `mcp` (opencode, Crush), `amp.mcpServers` and, in TOML,
+`mcp_servers` (Codex). Possible secrets are not printed: a variable of the environment stands for
+each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Table = Mapping[str, Any]
 
 URLS: Final = ("url", "httpUrl", "serverUrl")
 REACHED: Final = ("command", *URLS)
-"""The keys of which a server has one."""
+"""A server has one of these keys."""
 
 _ONLY: Final = ("includeTools", "enabled_tools", "enabledTools", "allowedTools", "allowed_tools")
 _WITHOUT: Final = ("excludeTools", "disabled_tools", "disabledTools", "excluded_tools")
@@ -41,7 +41,7 @@ _CARRIED: Final = frozenset(
 _OF_NO_ACCOUNT: Final = frozenset(
     {"type", "transport", "source", "name", "id", "description", "dev"}
 )
-"""Keys that say nothing of what a server may do, or that say it again."""
+"""Keys without effect on a server's rights, or that repeat another key."""
 _ASKED: Final = frozenset({"prompt", "ask", "always_ask"})
 
 
@@ -60,7 +60,11 @@ def limits_of(keys: Table) -> dict[str, Any]:
         seconds = keys.get(theirs)
         if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0:
             made[ours] = seconds
-    asked = {tool: {"requires_confirmation": True} for tool in _asked_about(keys)}
+    asked = {
+        tool: {"requires_confirmation": True}
+        for tool, said in _mapping(keys.get("tools")).items()
+        if _mapping(said).get("approval_mode") in _ASKED
+    }
     return made | ({"tools": asked} if asked else {})
 
 
@@ -84,7 +88,7 @@ def passed_on(keys: Table) -> dict[str, str]:
 
 
 def lost_of(keys: Table, carried: Table) -> Iterator[str]:
-    """Yield a note for what is said of a server and cannot be carried over."""
+    """Yield a note for each setting of a server that cannot be carried over."""
     said = [keys.get(name) for name in _APPROVED]
     approved = [str(tool) for listed in said for tool in _list(listed)]
     if approved or True in said:
@@ -109,7 +113,7 @@ def lost_of(keys: Table, carried: Table) -> Iterator[str]:
     ]
     unread += [key for key in ("disabled", "enabled") if not isinstance(keys.get(key, True), bool)]
     if lost or unread:
-        yield f"Not carried over from its client: {', '.join([*lost, *unread])}. See to it by hand."
+        yield f"Not imported: {', '.join([*lost, *unread])}. Configure these by hand."
 
 
 # --- Limits beside the servers
@@ -119,16 +123,13 @@ _READ: Final = (
     *("disabledMcpServers", "disabledMcpjsonServers", "excludeMCPServers", "allowMCPServers"),
     *("enabledMcpjsonServers", "mcp.excluded", "mcp.allowed", "permissions.allow"),
 )
-"""Places beside the servers that are looked at below, or that forbid nothing."""
+"""Places beside the servers that are handled below, or that forbid nothing."""
 
 
 def mentions(held: object, server: str, place: str = "") -> Iterator[str]:
-    """Yield the places of a client's settings, beside its servers, where one is named.
+    """Yield the places of a client's settings, beside its servers, that name a server.
 
-    Args:
-        held: The settings, or a part of them.
-        server: The name of the server.
-        place: The name of the part.
+    `held` is the settings, or the part of them named `place`.
     """
     begins = rf"@?(?:mcp(?:__|[:.(/]))?{re.escape(server)}(?:$|_|[*:/(),])"
     if isinstance(held, str) and re.match(begins, held, re.IGNORECASE):
@@ -146,7 +147,7 @@ def mentions(held: object, server: str, place: str = "") -> Iterator[str]:
 
 
 def switched_off(place: Table, server: str) -> bool:
-    """Tell whether a client's settings beside its servers keep it from one of them."""
+    """Tell whether a client's settings beside its servers disable a server."""
     mcp = _mapping(place.get("mcp"))
     off = [
         *_list(place.get("disabledMcpServers")),
@@ -161,12 +162,6 @@ def switched_off(place: Table, server: str) -> bool:
 
 def _rules(place: Table, answer: str) -> list[str]:
     return [str(rule) for rule in _list(_mapping(place.get("permissions")).get(answer))]
-
-
-def _asked_about(keys: Table) -> Iterator[str]:
-    for tool, said in _mapping(keys.get("tools")).items():
-        if _mapping(said).get("approval_mode") in _ASKED:
-            yield tool
 
 
 def _list(value: object) -> list[object]:
@@ -198,19 +193,12 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass
 class Imported:
-    """A server as it was found.
-
-    Args:
-        name: Its name.
-        keys: What its table says.
-        variables: The variables that stand for what was not printed.
-        notes: What could not be taken over.
-    """
+    """A server of a client's configuration."""
 
     name: str
     keys: dict[str, Any]
-    variables: list[str] = field(default_factory=list[str])
-    notes: list[str] = field(default_factory=list[str])
+    variables: list[str] = field(default_factory=list[str])  # stand for values that are not printed
+    notes: list[str] = field(default_factory=list[str])  # settings that could not be imported
 
 
 def print_tables(
@@ -225,8 +213,8 @@ def print_tables(
     Args:
         file: The configuration.
         write: Takes each as JSON; None to print tables.
-        with_values: Whether what may be a secret is printed.
-        configured: The servers that are there already; none of them is declared once more.
+        with_values: Whether possible secrets are printed.
+        configured: The servers that are configured already; none of them is declared again.
 
     Raises:
         ConfigurationError: When the file cannot be read, or has no servers.
@@ -242,11 +230,7 @@ def print_tables(
 
 
 def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
-    """Return the servers of a client's configuration.
-
-    Args:
-        file: The configuration, JSON (with comments) or TOML.
-        with_values: Whether what may be secret is taken over as it is.
+    """Return the servers of a client's configuration, JSON (with comments) or TOML.
 
     Raises:
         ConfigurationError: When the file cannot be read, or has no servers.
@@ -266,12 +250,13 @@ def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
     for server in found:
         if server.keys and (places := list(dict.fromkeys(mentions(held, server.name)))):
             told = ", ".join(places)
-            server.notes.append(f"Its client says more of it in {told}. See to it by hand.")
+            server.notes.append(
+                f"Its client has more settings for it in {told}. Configure these by hand."
+            )
     return found
 
 
 def _reason(error: Exception) -> str:
-    """Return why a file cannot be read, as people say it."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, UnicodeDecodeError):
@@ -293,7 +278,7 @@ def as_toml(server: Imported) -> str:
 
 
 def _distinct(servers: Iterable[Imported], configured: Iterable[str]) -> Iterator[Imported]:
-    """Leave out each server that is hardly distinct from a configured or an earlier one."""
+    """Leave out each server whose prefix a configured or an earlier server has."""
     there = {prefix_of(name): name for name in configured}
     before: dict[str, str] = {}
     for server in servers:
@@ -306,7 +291,7 @@ def _distinct(servers: Iterable[Imported], configured: Iterable[str]) -> Iterato
             yield Imported(server.name, {}, notes=[note])
         elif prefix in before:
             note = (
-                f"{name} cannot be told from {_printable(before[prefix])}; it is left out. "
+                f"{name} has the same prefix as {_printable(before[prefix])}; it is left out. "
                 "Rename it in the client, or write its table here under another name."
             )
             yield Imported(server.name, {}, notes=[note])
@@ -316,7 +301,7 @@ def _distinct(servers: Iterable[Imported], configured: Iterable[str]) -> Iterato
 
 
 def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the servers wherever clients have them, also those of single projects."""
+    """Yield the servers from every place where clients have them, also of single projects."""
     table = {"servers": cast("object", held)} if isinstance(held, list) else _mapping(held)
     seen: list[tuple[str, object]] = []
     for place in (table, table.get("mcp"), *_mapping(table.get("projects")).values()):
@@ -329,7 +314,7 @@ def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _by_name(servers: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield servers by their names, also those of a list; of null or a text, an empty table."""
+    """Yield servers by name, also from a list; null or a text is an empty table."""
     yield from ((name, _mapping(keys)) for name, keys in _mapping(servers).items())
     for number, keys in enumerate(map(_mapping, _list(servers)), 1):
         yield str(keys.get("name") or keys.get("id") or number), keys
@@ -338,12 +323,12 @@ def _by_name(servers: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _with_rules(
     server: str, keys: Mapping[str, Any], *places: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return a server's table with what its client says of it elsewhere."""
+    """Return a server's table with the settings that its client has elsewhere."""
     made = {**keys}
     for place in places:
         if switched_off(place, server):
             made["disabled"] = True
-        # The tools of a server that a client's permissions deny, or ask about.
+        # A client's permissions deny tools of a server, or ask about them.
         named = re.compile(rf"mcp__{re.escape(server)}(?:__(.+))?")
         found = {
             answer: [named.fullmatch(rule) for rule in _rules(place, answer)]
@@ -368,7 +353,7 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
         made.notes.append(f"{_printable(name)} {why}")
         return made
     hide = _Hiding(made, with_values=with_values)
-    # Zed puts the program into a table of its own.
+    # Zed puts the program into a separate table.
     inner = keys.get("command")
     if isinstance(inner, Mapping):
         table = cast("Mapping[str, Any]", inner)
@@ -416,26 +401,22 @@ def _why_left_out(keys: Mapping[str, Any], url: str | None) -> str | None:
 
 def _take_program(made: Imported, keys: Mapping[str, Any], hide: _Hiding) -> None:
     made.keys["command"] = keys["command"]
-    args = _arguments(made, keys.get("args") or [])
-    if args:
-        made.keys["args"] = hide.in_args(args)
+    given = keys.get("args") or []
+    if not isinstance(given, list):
+        made.notes.append("Its args are not a list, and are left out; write them as one.")
+        given = []
+    args = cast("list[object]", given)
+    texts = [str(each) for each in args if isinstance(each, (str, int, float))]
+    if len(texts) < len(args):
+        made.notes.append("Some of its args are not texts, and are left out. Add them by hand.")
+    if texts:
+        made.keys["args"] = hide.in_args(texts)
     told = {**_mapping(keys.get("environment")), **_mapping(keys.get("env"))}
     _take_texts(made, "env", told, hide)
     if isinstance(keys.get("cwd"), str):
         made.keys["cwd"] = keys["cwd"]
     if passed := passed_on(keys):
         made.keys["env"] = {**passed, **made.keys.get("env", {})}
-
-
-def _arguments(made: Imported, given: object) -> list[str]:
-    if not isinstance(given, list):
-        made.notes.append("Its args are not a list, and are left out; write them as one.")
-        return []
-    args = cast("list[object]", given)
-    texts = [str(each) for each in args if isinstance(each, (str, int, float))]
-    if len(texts) < len(args):
-        made.notes.append("Some of its args are no texts, and are left out. See to them by hand.")
-    return texts
 
 
 def _take_texts(made: Imported, key: str, table: object, hide: _Hiding) -> None:
@@ -445,7 +426,7 @@ def _take_texts(made: Imported, key: str, table: object, hide: _Hiding) -> None:
 
 
 class _Hiding:
-    """Puts variables in the place of possible secrets, unless values are wanted."""
+    """Replaces possible secrets by variables, unless values are wanted."""
 
     def __init__(self, made: Imported, *, with_values: bool) -> None:
         self._made = made
@@ -474,7 +455,10 @@ class _Hiding:
             elif equals and _SECRET.search(name):
                 shown.append(f"{name}={self.value(name, value)}")
             elif flag is None and last in HEADER_FLAGS:
-                shown.append(self._in_header(argument))
+                header, colon, value = argument.partition(":")
+                plain = value.lstrip()
+                space = value[: len(value) - len(plain)]
+                shown.append(f"{header}{colon}{space}{self.value(header, plain)}")
             elif _TOKEN.fullmatch(argument):
                 shown.append(self._variable("secret"))
             else:
@@ -483,12 +467,6 @@ class _Hiding:
             is_flag = argument.startswith("-") and not equals
             flag = name if is_flag and _SECRET.search(name) else None
         return shown
-
-    def _in_header(self, text: str) -> str:
-        name, colon, value = text.partition(":")
-        plain = value.lstrip()
-        space = value[: len(value) - len(plain)]
-        return f"{name}{colon}{space}{self.value(name, plain)}"
 
     def in_url(self, url: str) -> str:
         if self._with_values:
@@ -544,7 +522,7 @@ def _value(value: object) -> str:
         )
     if isinstance(value, list):
         return f"[{', '.join(_value(item) for item in cast('list[object]', value))}]"
-    # A text in JSON is one in TOML, but for characters that cannot be seen.
+    # A JSON string is a TOML string, except for invisible characters.
     return "".join(map(_seen, json.dumps(value, ensure_ascii=False)))
 
 

@@ -25,7 +25,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import is_bounded, pointed
 from toolstile_hookspecs.selectors import CONSEQUENCES
-from toolstile_hookspecs.tools import Category, HostDefault
+from toolstile_hookspecs.tools import Category
 from toolstile_plugins.mcp.gateway.errors import (
     CUT,
     NESTED_DEEPER,
@@ -35,14 +35,14 @@ from toolstile_plugins.mcp.gateway.errors import (
     told,
     where_wrong,
 )
-from toolstile_plugins.mcp.settings import ServerSettings, ToolSettings
+from toolstile_plugins.mcp.settings import ServerSettings
 
 Schema = Mapping[str, Any]
 
 MOST: Final = 20_000
-"""Parts of a schema, each as often as it is referred to."""
+"""The most parts of a schema, counting each reference."""
 LONGEST: Final = 200_000
-"""Characters of a schema, which every model that is shown the tool has to read."""
+"""The most characters of a schema: every model with the tool reads them."""
 _NAMED: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )
@@ -58,12 +58,12 @@ TOO_DEEP: Final = "its schema is nested too deeply"
 def enforceable(schema: Schema) -> dict[str, Any]:
     """Return the part of a schema that is shown, and enforced before a call leaves.
 
-    Its texts are cleaned as descriptions are. Left to the server are patterns that cannot be
-    searched for in bounded time, and properties that such patterns distinguish.
+    Its texts are cleaned like descriptions. The server checks patterns that cannot be searched for
+    in bounded time, and properties that such patterns distinguish.
 
     Raises:
-        DefinitionError: When the schema is too long, or too large once all it refers to is in its
-            place; when it is not JSON, or has names of which something cannot be seen.
+        DefinitionError: When the schema is too long, or too large once all references are
+            resolved; when it is not JSON, or has names with invisible characters.
     """
     try:
         text = json.dumps(schema, ensure_ascii=False, allow_nan=False)
@@ -73,7 +73,7 @@ def enforceable(schema: Schema) -> dict[str, Any]:
         raise DefinitionError(TOO_DEEP) from None
     if len(text) > LONGEST:
         raise DefinitionError(f"its schema has more than {LONGEST:,} characters")
-    # Without a pattern that is left out, nobody can tell which properties are evaluated.
+    # Without a pattern that is left out, the evaluated properties are unknown.
     dropped = {"unevaluatedProperties"} if '"patternProperties"' in text else set[str]()
     try:
         # Without a reference, a schema has fewer parts than characters.
@@ -125,7 +125,7 @@ def _check_reference(target: str) -> None:
 
 
 def _leads_to_schema(target: str) -> bool:
-    """Tell whether a reference leads to a schema, and not to values or names, which are kept."""
+    """Tell whether a reference leads to a schema, not to values or names, which are kept."""
     is_name = False
     for part in unquote(target).split("/"):
         if part in _VALUES and not is_name:
@@ -135,7 +135,7 @@ def _leads_to_schema(target: str) -> bool:
 
 
 def _weight(root: Schema) -> int:
-    """Return the number of a schema's parts, each as often as it is referred to."""
+    """Return the number of a schema's parts, counting each reference."""
     known: dict[str, int] = {}
 
     def weigh(value: object) -> int:
@@ -163,16 +163,16 @@ log = logging.getLogger("toolstile.mcp")
 Json = dict[str, Any]
 
 _COMPLETE: Final[Json] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""The keys that a result of 2026 must have; earlier versions ignore them."""
+"""The required keys of a result of 2026; earlier versions ignore them."""
 THE_REST: Final = "the rest"
-"""The name under which tools are left out that nobody has seen."""
+"""The name of left-out tools whose own names are unknown."""
 _NEEDED: Final = frozenset({"name", "inputSchema"})
 
 
 class AnswerRepair:
-    """Repairs the answers to a client's requests.
+    """Repairs the answers to a client's requests: one odd part costs itself alone.
 
-    The SDK validates an answer as a whole, and offers no place before that.
+    The SDK validates an answer as a whole, and offers no hook before that.
 
     Attributes:
         left_out: The tools of the last list that do not fit the protocol, and why.
@@ -239,7 +239,9 @@ class AnswerRepair:
         tool["inputSchema"] = _of_arguments(tool.get("inputSchema"))
         while (error := self._fault("tools/list", {"tools": [tool], **_COMPLETE})) is not None:
             if not _drop(tool, error):
-                self.left_out[name] = f"its definition does not fit the protocol: {_where(error)}"
+                place, _, said = where_wrong(error).partition(": ")
+                where = f"{place.removeprefix('tools.0.')}: {said}"
+                self.left_out[name] = f"its definition does not fit the protocol: {where}"
                 return None
         return tool
 
@@ -267,7 +269,7 @@ class AnswerRepair:
         return repaired if self._fault("tools/call", with_structure) else with_structure
 
     def _part(self, part: Any) -> Json:
-        """Return a part of a result as it is, or as the text that is in it."""
+        """Return a part of a result unchanged if it fits, or as its text."""
         if isinstance(part, dict):
             block = cast("Json", part)
             bare = {
@@ -282,7 +284,7 @@ class AnswerRepair:
 
 
 def _introduction(answer: Json) -> Json:
-    """Return the answer to `initialize` with the capabilities and the name that can be read."""
+    """Return the answer to `initialize` with the readable capabilities and the name."""
     capabilities = {
         # Some servers write an empty list for an empty object.
         key: _table(value)
@@ -298,7 +300,7 @@ def _introduction(answer: Json) -> Json:
 
 
 def _of_arguments(schema: object) -> object:
-    """Return the schema of a tool's arguments, which are an object whether it says so or not."""
+    """Return the schema of a tool's arguments, which are an object even without a type."""
     if schema is None or schema is True:
         return {"type": "object"}
     if not isinstance(schema, dict):
@@ -317,7 +319,7 @@ def _of_arguments(schema: object) -> object:
 
 
 def _drop(tool: Json, error: ValidationError) -> bool:
-    """Take what does not fit out of a tool; False where it is what a tool must have."""
+    """Remove unfit parts of a tool; False if a required part is unfit."""
     places = [[part for part in fault["loc"] if isinstance(part, str)] for fault in error.errors()]
     for place in places:
         _, key, *inside = [*place, ""]
@@ -327,11 +329,6 @@ def _drop(tool: Json, error: ValidationError) -> bool:
             return False
         log.debug("A tool of an MCP server, %s: %s does not fit", one_line(tool["name"]), place)
     return bool(places)
-
-
-def _where(error: ValidationError) -> str:
-    place, _, said = where_wrong(error).partition(": ")
-    return f"{place.removeprefix('tools.0.')}: {said}"
 
 
 def _listed(value: object) -> list[object]:
@@ -355,10 +352,10 @@ class Definition:
     Args:
         name: The server's name for it.
         title: Its name for people.
-        description: What it does.
+        description: Its description.
         input_schema: The JSON Schema of its arguments.
-        output_schema: The JSON Schema of what is structured in its results.
-        annotations: What it is said to do to the world.
+        output_schema: The JSON Schema of its structured results.
+        annotations: Its claimed effects on the world.
         digest: The SHA-256 over all of it, in hex.
     """
 
@@ -378,11 +375,11 @@ class Definition:
         return hash(self.digest)
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the definition as JSON values."""
         return {"name": self.name, **{part: getattr(self, part) for part in PARTS}}
 
     def changes_from(self, other: Definition) -> tuple[str, ...]:
-        """Return which parts are not as they are in another definition of the tool."""
+        """Return the parts that differ from another definition of the tool."""
         return tuple(
             part.replace("_", " ")
             for part in PARTS
@@ -398,21 +395,16 @@ PAGES: Final = 200
 
 
 class Listing(NamedTuple):
-    """The tools that a server lists.
-
-    Args:
-        tools: Those that can be read.
-        left_out: The others, and why.
-    """
+    """The readable tools that a server lists, and why others are left out."""
 
     tools: tuple[Definition, ...]
     left_out: Mapping[str, str]
 
 
-async def list_tools(client: Client, repair: AnswerRepair, most: int) -> Listing:
-    """Return the tools of a server, from all pages; more than `most` where there are more.
+async def list_tools(client: Client, repair: AnswerRepair, most: int) -> Listing:  # noqa: C901 - each way a list may end
+    """Return the tools of a server, from all pages; more than `most` if the server has more.
 
-    Of two with one name the first one counts.
+    The first of two tools with one name counts.
 
     Raises:
         MCPError: When the server does not list any.
@@ -432,8 +424,15 @@ async def list_tools(client: Client, repair: AnswerRepair, most: int) -> Listing
                 raise
             break
         for tool in page.tools:
-            if tool.name not in left_out:
-                _take(tool, found, left_out)
+            if tool.name in left_out:
+                continue
+            if tool.execution is not None and tool.execution.task_support == "required":
+                left_out[tool.name] = "it runs as a task only, which this gateway does not do"
+                continue
+            try:
+                found.setdefault(tool.name, definition_of(tool))
+            except (RecursionError, ValueError):
+                left_out[tool.name] = "its definition is nested too deeply, or is not JSON"
         cursor = page.next_cursor
         if len(found) > most:
             break
@@ -442,16 +441,6 @@ async def list_tools(client: Client, repair: AnswerRepair, most: int) -> Listing
         elif len(seen) == PAGES:
             left_out[THE_REST] = f"the list has no end after {PAGES} pages"
     return Listing(tuple(found.values()), left_out)
-
-
-def _take(tool: types.Tool, found: dict[str, Definition], left_out: dict[str, str]) -> None:
-    if tool.execution is not None and tool.execution.task_support == "required":
-        left_out[tool.name] = "it runs as a task only, which this gateway does not do"
-        return
-    try:
-        found.setdefault(tool.name, definition_of(tool))
-    except (RecursionError, ValueError):
-        left_out[tool.name] = "its definition is nested too deeply, or is not JSON"
 
 
 def definition_of(tool: types.Tool) -> Definition:
@@ -482,16 +471,17 @@ Call = Callable[[Definition, Any, ToolContext], Awaitable[ToolResult[Contents]]]
 def make_tool(
     name: str, server: str, settings: ServerSettings, definition: Definition, call: Call
 ) -> Tool[Any, Contents]:
-    """Return the tool that stands for a server's.
+    """Return the tool that stands for a server's tool.
 
-    Nothing of it is put back, whatever the server says: it counts as contained only if the
+    Nothing of it is rolled back, whatever the server says: it counts as contained only if the
     configuration says that it reads.
 
     Raises:
-        DefinitionError: When its schema, or what is configured for it, does not fit.
+        DefinitionError: When its schema, or its configuration, does not fit.
     """
     known = settings.of_tool(definition.name)
     category = known.category or category_of(definition, settings)
+    timeout = known.timeout if known.timeout is not None else settings.timeout
 
     return _GatewayTool(
         name=name,
@@ -505,7 +495,7 @@ def make_tool(
         requires_confirmation=known.requires_confirmation,
         idempotency=None if known.idempotency is None else known.idempotency.config(),
         concurrency=known.concurrency,
-        timeout=_timeout(known, settings),
+        timeout=HOST_TIMEOUT if timeout is None else None if timeout == "none" else timeout,
         tags=("mcp", *known.tags),
         wire_name=definition.name,
         origin=server,
@@ -528,7 +518,7 @@ class _Handler:
 def category_of(definition: Definition, settings: ServerSettings) -> Category:
     """Return the category that the server's annotations state, as far as they count.
 
-    A tool without annotations may have any effect; only what it calls harmless by itself is.
+    A tool without annotations may have any effect; only an annotation makes it harmless.
     """
     said: Mapping[str, Any] = definition.annotations if settings.annotations else {}
     if said.get("readOnlyHint") is True:
@@ -547,15 +537,8 @@ def short_description(server: str, definition: Definition) -> str:
 
 
 def long_description(definition: Definition) -> str | None:
-    """Return a tool's whole description, where that is more than its beginning."""
+    """Return a tool's whole description, if that is more than its beginning."""
     text = cleaned(definition.description).strip()
     if len(text) > MAX_LONG:
         text = f"{text[:MAX_LONG]}{CUT} (cut: {len(text):,} characters)"
     return None if text == one_line(text, MAX_DESCRIPTION) else text or None
-
-
-def _timeout(known: ToolSettings, settings: ServerSettings) -> float | HostDefault | None:
-    chosen = known.timeout if known.timeout is not None else settings.timeout
-    if chosen is None:
-        return HOST_TIMEOUT
-    return None if chosen == "none" else chosen

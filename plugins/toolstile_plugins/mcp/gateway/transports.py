@@ -35,20 +35,20 @@ from toolstile_plugins.mcp.gateway.errors import NESTED_DEEPER, ServerBroken, am
 Item = SessionMessage | Exception
 
 BURST: Final = 1000
-"""Unasked messages that a server may send at once."""
+"""The most unrequested messages of a server at once."""
 PER_SECOND: Final = 200.0
-"""Unasked messages that are added to these each second."""
+"""The unrequested messages that are added to these each second."""
 FLOOD: Final = 10_000
 """Dropped messages after which the connection is ended."""
 
 
 class GuardedStream(ObjectReceiveStream[Item]):
-    """A stream of a server's messages, without those that come in a flood.
+    """A stream of a server's messages that drops a flood of them.
 
     Attributes:
         inner: The server's own stream, once it is connected.
-        ended: Set when the messages have ended, or had to.
-        fault: Why they had to end, None where they did not.
+        ended: Set when the messages have ended.
+        fault: Why the guard ended them, None if it did not.
     """
 
     inner: ReadStream[Item]
@@ -62,15 +62,11 @@ class GuardedStream(ObjectReceiveStream[Item]):
 
     @property
     def last_context(self) -> Any:
-        """The context that the newest message was sent in, where the stream knows it."""
+        """The context of the newest message, if the stream knows it."""
         return getattr(self.inner, "last_context", None)
 
     async def receive(self) -> Item:
-        """Return the next message that can be taken.
-
-        Raises:
-            anyio.EndOfStream: When the server's messages have ended, or have to.
-        """
+        """Return the next message; raise `anyio.EndOfStream` after the last."""
         try:
             while True:
                 item = await self.inner.receive()
@@ -112,7 +108,7 @@ class GuardedStream(ObjectReceiveStream[Item]):
 async def guarded(
     guard: GuardedStream, connect: Callable[[], AbstractAsyncContextManager[TransportStreams]]
 ) -> AsyncGenerator[TransportStreams]:
-    """Connect, and give streams of which the guard stands before the server's messages."""
+    """Connect, and yield streams with the guard before the server's messages."""
     async with connect() as (messages, out):
         guard.inner = messages
         yield guard, out
@@ -121,13 +117,13 @@ async def guarded(
 DEEPEST: Final = 150
 """Levels of a message that are read; the SDK's reader takes 200."""
 TOO_DEEP: Final = f'{{"$ref": "{NESTED_DEEPER}"}}'.encode()
-"""Stands for what is nested deeper; in a schema, it keeps its tool from being used."""
+"""Stands for deeper parts; a tool with this in its schema is left out."""
 _BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]')
-"""The brackets of JSON, and its texts, in which they are none."""
+"""The brackets of JSON, and its strings, where brackets do not count."""
 
 
 def flattened(text: bytes) -> bytes:
-    """Return JSON whose parts that are nested beyond what can be read say so instead.
+    """Return JSON with a reference in place of parts that are nested too deeply to read.
 
     Example:
         >>> flattened(b"[" * 151 + b"]" * 151).count(b"["), flattened(b"[1]")
@@ -194,26 +190,21 @@ PACKED: Final = "it compressed its answer, which it was asked not to do"
 
 @dataclass(slots=True)
 class Site:
-    """A server that answers at a URL.
-
-    Args:
-        url: The URL.
-        headers: The headers of every request.
-        max_message: The most bytes of one message.
-        secrets: The parts of these that no library may log.
-        status: The HTTP status of the newest answer that failed.
-    """
+    """A server that answers at a URL."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
-    max_message: int
-    secrets: Sequence[str] = field(default=(), repr=False)
+    max_message: int  # in bytes
+    secrets: Sequence[str] = field(default=(), repr=False)  # parts of these that no library may log
     status: int | None = None
+    """The HTTP status of the newest answer that failed."""
 
     def explain(self, fault: str) -> str:
-        """Return what HTTP said, and a remedy, where the SDK only says that it failed."""
+        """Return the HTTP status, and a remedy, if the SDK only says that it failed."""
         if redirected := _REDIRECTED.match(fault):
-            where = hide(_bare(redirected[1]), self.secrets)
+            # Without the parts that may be secret.
+            url = httpx2.URL(redirected[1]).copy_with(userinfo=b"", query=None, fragment=None)
+            where = hide(str(url), self.secrets)
             return f"it redirects to {where}; configure that address as its url, if you trust it"
         if fault != NO_ANSWER or self.status is None:
             return fault.removeprefix(NOT_SENT).removeprefix(NOT_TAKEN)
@@ -228,15 +219,9 @@ class Site:
         )
 
 
-def _bare(address: str) -> str:
-    """Return an address without its parts that may be secret."""
-    url = httpx2.URL(address)
-    return str(url.copy_with(userinfo=b"", query=None, fragment=None))
-
-
 @asynccontextmanager
 async def http_streams(site: Site) -> AsyncGenerator[TransportStreams]:
-    """Give the streams of a server's messages; they set no limit to the time of an answer."""
+    """Yield the streams of a server's messages; they set no time limit for an answer."""
     async with (
         _logging_no_secrets(site.secrets),
         httpx2.AsyncClient(
@@ -270,7 +255,7 @@ async def _logging_no_secrets(secrets: Sequence[str]) -> AsyncGenerator[None]:
 
 
 class _LimitedTransport(httpx2.AsyncHTTPTransport):
-    """A transport whose answers have an end; events are counted where they are read."""
+    """A transport that limits the size of answers; events are counted where they are read."""
 
     def __init__(self, site: Site) -> None:
         super().__init__()
@@ -282,7 +267,7 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
         except _UNSENT as error:
             if request.method != "POST":
                 raise
-            # Raised, it would end the connection, and with it calls that are under way.
+            # An exception would end the connection, and with it the running calls.
             return _error(f"{NOT_SENT}{_why_not_sent(error)}")
         if request.method == "POST" and response.status_code >= FAILED:
             self._site.status = response.status_code
@@ -324,7 +309,7 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
 
 
 def _error(message: str, data: object = None) -> httpx2.Response:
-    """Return an answer that the SDK takes for an error of the one request."""
+    """Return an answer that the SDK takes for an error of this request alone."""
     error = {"code": INTERNAL_ERROR, "message": message, "data": data}
     answer = {"jsonrpc": "2.0", "id": None, "error": error}
     return httpx2.Response(HTTPStatus.SERVICE_UNAVAILABLE, json=answer)
@@ -339,16 +324,7 @@ def _why_not_sent(error: Exception) -> str:
 
 
 class _LimitedBytes(httpx2.AsyncByteStream):
-    """The bytes of an answer, up to a limit.
-
-    Args:
-        inner: All of its bytes.
-        most: The limit.
-        fault: The fault of an answer that is longer.
-
-    Raises:
-        httpx2.StreamError: When there are more.
-    """
+    """The bytes of an answer; `httpx2.StreamError` with the fault beyond `most` of them."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int, fault: str) -> None:
         self._inner = inner
@@ -368,11 +344,9 @@ class _LimitedBytes(httpx2.AsyncByteStream):
 
 
 class _Flattened(httpx2.AsyncByteStream):
-    """The bytes of an answer, without what is nested too deeply to be read.
+    """The bytes of an answer, without parts that are nested too deeply to read.
 
-    Args:
-        inner: All of its bytes.
-        longest: The most bytes of a line of an event; None where it is one message.
+    `longest` is the most bytes of a line of an event, None for a single message.
     """
 
     def __init__(self, inner: httpx2.AsyncByteStream, longest: int | None = None) -> None:
@@ -385,7 +359,7 @@ class _Flattened(httpx2.AsyncByteStream):
             waiting += chunk
             if self._longest is None:
                 continue
-            # The SDK says what is wrong with a line that is too long.
+            # The SDK raises an error for a line that is too long.
             line = max(waiting.rfind(b"\n"), waiting.rfind(b"\r")) + 1
             end = len(waiting) if len(waiting) > self._longest else line
             if end:
@@ -400,9 +374,9 @@ class _Flattened(httpx2.AsyncByteStream):
 log = logging.getLogger("toolstile.mcp")
 
 GRACE: Final = 0.8
-"""Seconds that a program is given to end once its input is closed, and again after a signal.
+"""Seconds for a program to end once its input is closed, and again after a signal.
 
-Both together are less than a command has that is to end, and would else leave programs behind.
+Both together are less than a command has for its own end, so that no program stays behind.
 """
 REMEMBERED: Final = 20
 """Lines of a program, beside its messages, that are kept."""
@@ -410,7 +384,7 @@ LINE: Final = 64 * 1024
 KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 SENDING: Final = 5.0
-"""Seconds in which a program must take a message, once those before it are taken."""
+"""Seconds until a program must have taken a message, after the messages before it."""
 _BEFORE: Final = re.compile(rb"^(?:\xef\xbb\xbf|\x1b\[[0-?]*[ -/]*[@-~]|\s)+")
 _KEYS: Final = {"id", "method", "params", "result", "error"}
 """The keys of a message whose author has forgotten `jsonrpc`."""
@@ -421,32 +395,20 @@ _HALVES: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to start.
-
-    Args:
-        command: The program.
-        args: Its arguments.
-        env: Its environment, beside the few variables that every program needs.
-        cwd: The directory to start it in.
-        max_message: The most bytes of one message.
-        said: The last lines it has written beside its messages.
-    """
+    """A program to start."""
 
     command: str
     args: Sequence[str]
     env: Mapping[str, str] = field(repr=False)
     cwd: str | None
-    max_message: int
+    max_message: int  # in bytes
     said: deque[str] = field(default_factory=lambda: deque[str](maxlen=REMEMBERED))
+    """The last lines it has written beside its messages."""
 
 
 @asynccontextmanager
 async def program_streams(program: Program) -> AsyncGenerator[TransportStreams]:
-    """Start a program, and give the streams of its messages; it is ended when they are left.
-
-    Raises:
-        OSError: When it cannot be started.
-    """
+    """Start a program, and yield the streams of its messages; it is ended when they are left."""
     process = await asyncio.create_subprocess_exec(
         program.command,
         *program.args,
@@ -473,8 +435,7 @@ async def program_streams(program: Program) -> AsyncGenerator[TransportStreams]:
     finally:
         to_server.close()
         from_server.close()
-        # A cancellation meanwhile leaves no program behind.
-        # Wait for something to its end, also when cancelled, and then be cancelled.
+        # Because a cancellation must leave no program behind, finish first, then cancel.
         work = asyncio.ensure_future(_end(process, stdin, stdout, tasks))
         cancelled: asyncio.CancelledError | None = None
         while not work.done():
@@ -490,7 +451,7 @@ async def program_streams(program: Program) -> AsyncGenerator[TransportStreams]:
 
 
 class _Patient(ObjectSendStream[SessionMessage]):
-    """The messages to a program, each of which is withdrawn where it is not taken in time.
+    """The messages to a program; a message that is not taken in time is withdrawn.
 
     Raises:
         TimeoutError: When the program does not read, and so has not got the message.
@@ -520,7 +481,7 @@ async def _read(
                 most = amount(program.max_message)
                 await out.send(ServerBroken(f"it sent a message of more than {most}"))
                 return
-            # What draws its progress goes back to the beginning of the line.
+            # A progress bar returns to the beginning of the line.
             for text in line.split(b"\r"):
                 item = _item(text, program)
                 if item is not None:
@@ -528,7 +489,7 @@ async def _read(
 
 
 def _item(line: bytes, program: Program) -> Item | None:
-    """Return a line's message, or the reason that it is not one; None for a line of a log."""
+    """Return a line's message, or the reason why it cannot be read; None for a line of a log."""
     # Some programs begin with a byte order mark, or set the terminal first.
     line = _BEFORE.sub(b"", line)
     if not line:
@@ -541,7 +502,7 @@ def _item(line: bytes, program: Program) -> Item | None:
                 return _read_message(repaired)
     shown = one_line(line[:1000].decode(errors="replace"), 500)
     if _is_meant(line):
-        return ServerBroken(f"it sent what is not a message of the protocol: {shown[:80]}")
+        return ServerBroken(f"it sent a line that is not a message of the protocol: {shown[:80]}")
     program.said.append(shown)
     return None
 
@@ -555,17 +516,12 @@ def _is_meant(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return b'"jsonrpc"' in line
     parts = cast("list[object]", read) if isinstance(read, list) else [read]
-    return any(
-        _is_answerable(cast("Mapping[str, object]", part))
-        for part in parts
-        if isinstance(part, dict)
-    )
-
-
-def _is_answerable(part: Mapping[str, object]) -> bool:
-    """Tell what is meant as an answer or a question; no notification is missed by anybody."""
-    is_answer = isinstance(part.get("result", part.get("error")), dict)
-    return "id" in part and ("jsonrpc" in part or (part.keys() <= _KEYS and is_answer))
+    for part in (cast("Mapping[str, object]", each) for each in parts if isinstance(each, dict)):
+        # An answer or a question is meant; a client can miss a notification.
+        is_answer = isinstance(part.get("result", part.get("error")), dict)
+        if "id" in part and ("jsonrpc" in part or (part.keys() <= _KEYS and is_answer)):
+            return True
+    return False
 
 
 def _read_message(line: bytes) -> SessionMessage:
@@ -574,19 +530,15 @@ def _read_message(line: bytes) -> SessionMessage:
 
 def _repaired(line: bytes) -> Iterator[bytes]:
     if _HALVES.search(line):
+        # Programs that cut texts by their UTF-16 length write half characters, as in
+        # `"cut \\ud83d"`, which no reader takes: a mark stands for each half.
         with contextlib.suppress(ValueError, RecursionError):
-            yield _whole(line)
+            text = json.dumps(json.loads(line), ensure_ascii=False).encode(
+                "utf-16-le", "surrogatepass"
+            )
+            yield text.decode("utf-16-le", "replace").encode()
     if (flat := flattened(line)) is not line:
         yield flat
-
-
-def _whole(line: bytes) -> bytes:
-    r"""Return a line with a mark for each half of a character, which no reader takes.
-
-    Programs that cut texts by their UTF-16 length write such halves, as in `"cut \ud83d"`.
-    """
-    text = json.dumps(json.loads(line), ensure_ascii=False)
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 async def _write(
@@ -601,7 +553,7 @@ async def _write(
                 stdin.write(text.encode() + b"\n")
                 await stdin.drain()
     except (OSError, RuntimeError):
-        # It reads no more, so there will be no answers.
+        # The program reads no more, so it will not answer.
         await out.aclose()
 
 
@@ -624,7 +576,7 @@ async def _end(
     stdout: asyncio.StreamReader,
     tasks: Sequence[asyncio.Task[None]],
 ) -> None:
-    """Close a program's input, and end it and its children where it does not end by itself."""
+    """Close a program's input, and end it and its children if it does not end by itself."""
     reading, writing, _ = tasks
     for task in (reading, writing):
         task.cancel()

@@ -38,10 +38,10 @@ class _PinFile(BaseModel):
 
 
 class Pins:
-    """The file of servers' tools as they were when they were met, or a person approved them.
+    """The file of servers' tools, with their definitions when they were met or approved.
 
-    It is made when there is something to remember, and lets tools be offered before their server
-    is connected.
+    It is made when there is something to remember, and lets tools be offered before their server is
+    connected.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,15 +57,15 @@ class Pins:
         return self._read().get(server, {})
 
     def keep(self, server: str, tools: Pinned) -> None:
-        """Remember a server's tools as they are given; those of other servers stay.
+        """Remember a server's tools; the tools of other servers stay.
 
-        A failure to write is logged: a person is then asked once more.
+        A failure to write is logged: a person is then asked again.
         """
         with self._lock:
             try:
                 self._write({**self._read(), server: tools})
             except (OSError, ConfigurationError) as error:
-                log.warning("What the tools of MCP server %s are is not kept: %s", server, error)
+                log.warning("The tools of MCP server %s cannot be remembered: %s", server, error)
 
     def _read(self) -> dict[str, dict[str, Definition]]:
         try:
@@ -98,8 +98,8 @@ class Pins:
 
     def _unreadable(self, why: str) -> ConfigurationError:
         return ConfigurationError(
-            f"{self.path} holds which tools of MCP servers were approved, and cannot be read: "
-            f"{why}. Put it right, or remove it: all tools then count as new."
+            f"{self.path}, the file of approved tools of MCP servers, cannot be read: {why}. "
+            "Repair it, or remove it: all tools then count as new."
         )
 
 
@@ -107,10 +107,10 @@ class Pins:
 
 
 REMEMBERED: Final = 1000
-"""Calls about which a person is asked at the same time, at most."""
+"""The most calls about which a person is asked at the same time."""
 
 GONE: Final = 1000
-"""Tools that a server no longer has, after which a person is asked about those that it has new."""
+"""The number of gone tools of a server after which a person is asked about new ones."""
 
 CallKey = tuple[str, str]
 """A session's id, and the id of a call in it."""
@@ -124,27 +124,22 @@ def call_key(context: ToolContext) -> CallKey:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Why a person is to be asked about a tool.
-
-    Args:
-        found: The tool as the server defines it now.
-        approved: As it was approved, None for one that never was.
-    """
+    """The reason to ask a person about a tool: its present and its approved definition, if any."""
 
     found: Definition
     approved: Definition | None
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """The parts that have changed; none for a tool that is new."""
+        """The changed parts; none for a new tool."""
         return () if self.approved is None else self.found.changes_from(self.approved)
 
 
 class Standing:
-    """The tools of one server: as they were approved, and as they are.
+    """The tools of one server: their approved and their present definitions.
 
-    A model is shown a tool as it was approved, and a person is asked about what it has become
-    when it is called. Once one has said yes, what it has become is what is approved.
+    A model sees a tool as it was approved, and a person is asked about the present definition when
+    the tool is called. If the person agrees, the present definition is approved.
     """
 
     def __init__(self, server: str, trust: Trust, pins: Pins) -> None:
@@ -169,11 +164,11 @@ class Standing:
         return tuple(sorted(shown, key=lambda definition: definition.name))
 
     def found(self, name: str) -> Definition | None:
-        """Return a tool as the server defines it now, None where it is gone or not yet met."""
+        """Return a tool as the server defines it now, None if it is gone or not yet met."""
         return None if self._found is None else self._found.get(name)
 
     def misnamed(self, names: Iterable[str]) -> dict[str, str]:
-        """Return which of these names no tool of the server has, once it was met, and why."""
+        """Return the names that match no tool of the connected server, with reasons."""
         found = self._found
         if found is None:
             return {}
@@ -184,7 +179,7 @@ class Standing:
         }
 
     def doubt(self, name: str) -> Doubt | None:
-        """Return why a person is to be asked about a tool, None where nobody is."""
+        """Return the reason to ask a person about a tool, or None."""
         found = self.found(name)
         approved = self._approved.get(name)
         if found is None or (approved is not None and approved.digest == found.digest):
@@ -192,13 +187,13 @@ class Standing:
         return Doubt(found, approved)
 
     def doubts(self) -> tuple[Doubt, ...]:
-        """Return about which tools a person is to be asked."""
+        """Return the reasons to ask a person about tools."""
         return tuple(
             doubt for name in sorted(self._found or ()) if (doubt := self.doubt(name)) is not None
         )
 
     def meet(self, tools: Iterable[Definition]) -> None:
-        """Take the tools that the server has now."""
+        """Take the server's present tools."""
         with self._lock:
             # An unchanged definition is kept once, because a server may have thousands.
             same = {each: each for each in self._approved.values()}
@@ -206,7 +201,7 @@ class Standing:
             self._approve(self._taken(self._found))
 
     def asks(self, call: CallKey, name: str) -> Doubt | None:
-        """Return the doubt about a call that a person is asked about, and remember it."""
+        """Return the doubt about a call, and remember it."""
         doubt = self.doubt(name)
         if doubt is not None:
             with self._lock:
@@ -216,7 +211,7 @@ class Standing:
         return doubt
 
     def settles(self, call: CallKey, name: str) -> bool:
-        """Tell whether a call may go on; the tool that a person was asked about is approved."""
+        """Tell whether a call may proceed; approve the tool that a person was asked about."""
         with self._lock:
             asked = self._asked.pop(call, None)
         doubt = self.doubt(name)
@@ -244,7 +239,7 @@ class Standing:
         return {name: found[name] for name in found.keys() - self._approved.keys()}
 
     def _approve(self, tools: Mapping[str, Definition]) -> None:
-        # Those that are gone stay: one that comes back changed is doubted, and not taken as new.
+        # Gone tools stay, so that a tool that comes back changed is not taken as new.
         after = dict(tools) if self._trust == "always" else {**self._approved, **tools}
         if after != self._approved:
             self._approved = after
@@ -259,7 +254,7 @@ SHOWN: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class DoubtPolicy:
-    """Lets a person decide on tools that have changed, or that are new."""
+    """Lets a person decide on changed or new tools."""
 
     wants_params: ClassVar = False
 
@@ -273,7 +268,7 @@ class DoubtPolicy:
         *,
         context: ToolContext,
     ) -> PolicyDecision:
-        """Ask where there is a doubt, and name the changes."""
+        """Ask if there is a doubt, and name the changes."""
         own = tool.wire_name or tool.name
         doubt = self.standing.asks(call_key(context), own)
         return PolicyDecision.allow() if doubt is None else PolicyDecision.ask(_reason(tool, doubt))

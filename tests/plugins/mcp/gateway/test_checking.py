@@ -57,7 +57,7 @@ def test_in_a_pipe_no_line_is_broken_or_ends_with_blanks(tmp_path, capsys, monke
 def test_a_directory_that_is_not_there_is_not_taken_for_the_program(check):
     lines = ["[plugins.mcp.servers.one]", f"command = {json.dumps(sys.executable)}", 'cwd = "gone"']
     printed = check("mcp", "check", more="\n".join(lines))[1]
-    assert "cannot be reached: there is no directory gone to start it in" in printed
+    assert "cannot be reached: the directory gone to start it in does not exist" in printed
 
 
 def test_what_is_to_be_looked_at_is_told(check, tmp_path):
@@ -90,7 +90,7 @@ def test_a_tool_that_is_configured_and_not_there_is_told(check):
 def test_a_server_of_501_tools_offers_500_and_that_is_told(check):
     status, printed = check("mcp", "check", one="throng")
     assert status == 1
-    assert "has more than 500 tools, of which the first 500 are offered; raise max_tools" in printed
+    assert "has more than 500 tools, and the first 500 are offered; raise max_tools" in printed
     status, printed = check("--json", "mcp", "check", one="throng")
     assert len(json.loads(printed)["tools"]) == 500
     assert json.loads(printed)["cut"].startswith("has more than 500 tools")

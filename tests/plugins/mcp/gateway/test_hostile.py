@@ -42,8 +42,8 @@ def open_beside(yard, mode, **more):
     [
         ("dies", {}, "it has ended"),
         ("oversized", {"max_message": 1_000_000}, "it sent a message of more than 1 MB"),
-        ("nested", {}, "it sent what is not a message of the protocol"),
-        ("malformed", {}, "it sent what is not a message of the protocol"),
+        ("nested", {}, "it sent a line that is not a message of the protocol"),
+        ("malformed", {}, "it sent a line that is not a message of the protocol"),
         ("floods", {}, "it floods its client with unrequested messages"),
         ("no_result", {}, "not a result of the protocol"),
     ],
@@ -90,7 +90,7 @@ def test_of_too_many_tools_the_first_ones_are_offered_and_that_is_told(yard, cap
     assert sorted(yard.names()) == sorted(f"many_say{number}" for number in range(20))
     assert yard.call("many_say19", text="x").text == "said x"
     assert not yard.call("many_say20", text="x").success
-    told = "The MCP server many has more than 20 tools, of which the first 20 are offered; raise"
+    told = "The MCP server many has more than 20 tools, and the first 20 are offered; raise"
     assert [each for each in caplog.messages if each.startswith(told)] == [f"{told} max_tools."]
 
 
@@ -132,7 +132,10 @@ ADVISED = [
     ({"code": 429, "data": {"retryAfter": 30}}, "Retry after 30 s."),
     ({"code": -32010, "data": {"Retry-After": "1.5"}}, "Retry after 1.5 s."),
     ({"code": -32011, "data": {"retry_after_seconds": "noon"}}, "Retry after noon."),
-    ({"code": -32012, "data": {"url": SIGN_IN}}, "Change what it names, then retry once, or do"),
+    (
+        {"code": -32012, "data": {"url": SIGN_IN}},
+        "Change the value it names, then retry once, or do",
+    ),
     (
         {"code": -32042, "data": {"elicitations": [{"mode": "url", "url": SIGN_IN}]}},
         f"Tell them, and retry then. It is {SIGN_IN}",

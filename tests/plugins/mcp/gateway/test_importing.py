@@ -162,7 +162,7 @@ def test_two_servers_of_one_name_in_a_list_are_told_apart_by_the_person(tmp_path
     assert main(["mcp", "import", str(file)]) == 0
     printed = capsys.readouterr().out
     assert tomllib.loads(printed)["plugins"]["mcp"]["servers"] == {"a": {"command": "x"}}
-    assert '"a" cannot be told from "a"; it is left out.' in printed
+    assert '"a" has the same prefix as "a"; it is left out.' in printed
 
 
 def test_entries_of_a_servers_lists_that_are_no_texts_are_named(tmp_path):
@@ -172,8 +172,8 @@ def test_entries_of_a_servers_lists_that_are_no_texts_are_named(tmp_path):
     (server,) = read_servers(file)
     assert server.keys["args"] == ["-y", "3"]
     assert server.notes == [
-        "Some of its args are no texts, and are left out. See to them by hand.",
-        "Not carried over from its client: env_vars, disabledTools. See to it by hand.",
+        "Some of its args are not texts, and are left out. Add them by hand.",
+        "Not imported: env_vars, disabledTools. Configure these by hand.",
     ]
 
 
@@ -224,8 +224,8 @@ def test_servers_that_cannot_be_told_apart_are_imported_once(tmp_path, capsys, m
     printed = capsys.readouterr().out
 
     assert set(tomllib.loads(printed)["plugins"]["mcp"]["servers"]) == {"ü", "ok"}
-    assert '# "" cannot be told from "\\u00fc"; it is left out. Rename it' in printed
-    assert '# "OK" cannot be told from "ok"; it is left out.' in printed
+    assert '# "" has the same prefix as "\\u00fc"; it is left out. Rename it' in printed
+    assert '# "OK" has the same prefix as "ok"; it is left out.' in printed
     config.write_text(printed, encoding="utf-8")
     assert main(["tools"]) == 0
 
@@ -238,7 +238,7 @@ def test_another_server_of_the_same_name_is_noted(tmp_path, capsys):
     assert main(["mcp", "import", str(file)]) == 0
     printed = capsys.readouterr().out
     assert tomllib.loads(printed)["plugins"]["mcp"]["servers"] == {"a": {"command": "x"}}
-    assert printed.count('# "a" cannot be told from "a"; it is left out.') == 1
+    assert printed.count('# "a" has the same prefix as "a"; it is left out.') == 1
 
 
 def test_what_is_configured_already_is_not_declared_once_more(tmp_path, capsys, monkeypatch):
@@ -336,7 +336,7 @@ class TestLimits:
         held = {"mcpServers": {"desk": {"command": "desk", **theirs}}}
         servers, printed = imported(tmp_path, capsys, held)
         assert servers["desk"] == {"command": "desk", **ours}
-        assert "Not carried over" not in printed
+        assert "Not imported" not in printed
         ServerSettings.model_validate(servers["desk"])
 
     def test_variables_that_authenticate_are_carried_over(self, tmp_path, capsys):
@@ -362,7 +362,7 @@ class TestLimits:
     def test_what_cannot_be_is_named(self, tmp_path, capsys, theirs):
         held = {"mcpServers": {"desk": {"command": "desk", **theirs}}}
         _, printed = imported(tmp_path, capsys, held)
-        assert f"# Not carried over from its client: {next(iter(theirs))}. See to it" in printed
+        assert f"# Not imported: {next(iter(theirs))}. Configure these" in printed
         assert "hunter2" not in printed
 
     def test_what_is_asked_about_is_told(self, tmp_path, capsys):
@@ -423,7 +423,10 @@ class TestLimits:
     def test_what_is_said_of_a_server_elsewhere_is_named(self, tmp_path, capsys, beside, place):
         held = {"mcpServers": {"desk": {"command": "desk"}}, **beside}
         _, printed = imported(tmp_path, capsys, held)
-        assert f"# Its client says more of it in {place}. See to it by hand.\n" in printed
+        assert (
+            f"# Its client has more settings for it in {place}. Configure these by hand.\n"
+            in printed
+        )
 
     def test_what_is_understood_elsewhere_is_not_named(self, tmp_path, capsys):
         rules = {"deny": ["mcp__desk__erase"], "ask": ["mcp__desk"], "allow": ["mcp__desk"]}
@@ -439,7 +442,7 @@ class TestLimits:
     @pytest.mark.parametrize("switch", [{"disabled": "true"}, {"enabled": 0}])
     def test_a_switch_that_cannot_be_read_is_named(self, tmp_path, capsys, switch):
         _, printed = imported(tmp_path, capsys, {"mcpServers": {"a": {"command": "a", **switch}}})
-        assert f"# Not carried over from its client: {next(iter(switch))}" in printed
+        assert f"# Not imported: {next(iter(switch))}" in printed
 
     def test_headers_of_both_spellings_are_carried_over(self, tmp_path, capsys):
         keys = {"headers": {"A": "${A}"}, "http_headers": {"B": "${B}"}}

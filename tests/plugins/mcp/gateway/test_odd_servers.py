@@ -160,7 +160,7 @@ class TestWhatWasNeverSent:
         large = yard.later(ToolCall("one_say", {"text": "x" * 1_000_000}, id="large"))
         time.sleep(1)
         outcome = yard.call("one_say", text="late")
-        assert "it does not read what is sent to it. Nothing was sent" in outcome.text
+        assert "it does not read its input. Nothing was sent" in outcome.text
         assert outcome.event.attributes["ledger.state"] == "released"
         yard.host.settings("mcp").gateway.loop.call_soon_threadsafe(
             lambda: end(yard.host.settings("mcp").gateway.upstreams[0])

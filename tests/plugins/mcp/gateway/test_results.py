@@ -33,7 +33,7 @@ def test_empty_parts_have_an_end() -> None:
     contents = taken(*[text("")] * 5000)
 
     assert len(contents.parts) == 1001
-    assert contents.render().strip() == "[4,000 parts left out, beyond what a result may have]"
+    assert contents.render().strip() == "[4,000 parts left out, beyond the limit of a result]"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_empty_parts_have_an_end() -> None:
 def test_names_and_the_like_have_a_limit_too(part: dict[str, Any]) -> None:
     contents = taken(part, text("more"))
 
-    assert contents.render().strip() == "more\n[1 part left out, beyond what a result may have]"
+    assert contents.render().strip() == "more\n[1 part left out, beyond the limit of a result]"
     assert LONG not in repr(contents)
 
 

@@ -71,7 +71,7 @@ bert = "of-bert"
 ASKED = {"toolstile/request": ["Hello.", "Send it, order a cake, and pay Ann."]}
 CALLS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "send": ("sent", "no request was given", {"to": "ann"}),
-    "order": ("ordered", "what the user asked for is not known", {"cake": "rye"}),
+    "order": ("ordered", "the user's request is unknown", {"cake": "rye"}),
     "pay": ("paid", "no request was given", {"to": "ann"}),
 }
 
@@ -144,8 +144,8 @@ async def test_what_is_not_a_text_is_refused(tmp_path, said):
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        (["aad"], r"there is no token 'aad'; did you mean 'ada'\? Name one"),
-        (["carl"], r"there is no token 'carl'\. Name one"),
+        (["aad"], r"the token 'aad' is unknown; did you mean 'ada'\? Name one"),
+        (["carl"], r"the token 'carl' is unknown\. Name one"),
         ("ada", "request_from"),
         (True, "request_from"),
     ],
