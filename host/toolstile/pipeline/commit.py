@@ -177,15 +177,17 @@ def prepare_to_join(run: ActiveCall) -> Staged:
         yield from perform(run, part, "prepare")
 
 
-def close_to_nested(run: ActiveCall) -> Staged:
+def close_to_nested(run: ActiveCall) -> Staged | tuple[()]:
     """Have no nested call join any more, though the handler has returned, but one that has begun.
 
     What joined while this one's changes are kept would be neither kept nor rolled back with them.
     """
     run.branch.close_to_nested()
     run.scope.close_to_nested()
-    if not run.is_joined_by_another():
-        return
+    return _wait_for_joining(run) if run.is_joined_by_another() else ()
+
+
+def _wait_for_joining(run: ActiveCall) -> Staged:
     turns = run.child_turns()
     try:
         if (gate := turns.take(run)) is not None:

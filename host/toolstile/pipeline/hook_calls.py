@@ -172,15 +172,24 @@ def perform(
     participant: Participant | HeldResource,
     step: str,
     settling: Callable[[Asker, Any], Staged] = await_uninterrupted,
-) -> Staged:
-    """Call a method of a participant, and return what it gives, awaited where that has to be.
+) -> Staged | tuple[()]:
+    """Call a method of a participant; return the steps that are left, which give its answer.
 
     On a worker, where an event loop would wait for one that may block: see `may_wait`. Begun, it
     is waited for, whoever interrupts.
     """
     method = getattr(participant, step)
-    is_aside = run.on_loop and may_wait(participant, step)
-    given = (yield from off_loop(run, method)) if is_aside else method()
+    if run.on_loop and may_wait(participant, step):
+        return _perform_aside(run, method, settling)
+    given = method()
+    # Because most methods give nothing, no generator is made for them.
+    return () if given is None else settling(run, given)
+
+
+def _perform_aside(
+    run: Asker, method: Callable[[], Any], settling: Callable[[Asker, Any], Staged]
+) -> Staged:
+    given = yield from off_loop(run, method)
     return None if given is None else (yield from settling(run, given))
 
 
