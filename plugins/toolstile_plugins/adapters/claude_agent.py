@@ -143,7 +143,7 @@ def foreign_tools(theirs: Theirs = BUILT_IN) -> list[ForeignTool]:
             arguments by name, to check the arguments here, too; or options that name them.
     """
     has_schemas = isinstance(cast("object", theirs), Mapping)
-    schemas = cast("Mapping[str, Any]", theirs) if has_schemas else {}
+    schemas = cast("Mapping[str, Any]", theirs) if has_schemas else dict[str, Any]()
     names = cast("Iterable[str]", theirs)
     if isinstance(theirs, ClaudeAgentOptions):
         own = theirs.tools if isinstance(theirs.tools, list) else BUILT_IN

@@ -1,7 +1,7 @@
-"""The console: pages on this machine that show what waits for a person, and take the answers.
+"""The console: pages on this machine with the questions to a person, the calls and the ledger.
 
-`toolstile console` serves them; `Console` is them as an ASGI application. Settings,
-`[plugins.console]`: see `ConsoleSettings`.
+`toolstile console` serves them; `Console` is an ASGI application. Settings, `[plugins.console]`:
+see `ConsoleSettings`.
 """
 
 from __future__ import annotations

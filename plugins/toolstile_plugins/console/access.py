@@ -1,12 +1,13 @@
-"""Access to the console: nobody but the person at this machine's browser comes in.
+"""Access to the console, for the person at this machine's browser alone.
 
-Every program of the machine reaches the port, and every page that the browser shows can send
-requests there. So a request shows the name of the server, its own origin, and a cookie.
+Every program of the machine reaches the port, and every page in the browser can send requests to
+it. So a request must have the name of the server, the console's origin, and a cookie.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from hmac import compare_digest
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -14,17 +15,20 @@ from secrets import token_hex, token_urlsafe
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolstile_hookspecs import ConfigurationError
 
+Fields = list[tuple[str, str]]
 CSRF: Final = "csrf"
 MOST_BYTES: Final = 1024 * 1024
-"""The size of the largest form that is read."""
+"""The size of the largest form."""
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -34,7 +38,7 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Forms are sent with their origin only where pages of the same origin are told where from.
+    # Browsers send forms with their origin only if pages of the same origin get a referrer.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
@@ -47,27 +51,30 @@ _NOT_IN: Final = (
 class Access:
     """The secrets of one start of the console.
 
-    The token stands in the fragment of an address, which browsers send to nobody. It is posted
-    once, for a cookie. The cookie is sent to every port of the machine, but only for one random
+    The token is in the fragment of an address, which browsers do not send. The page posts it once,
+    for a cookie. Browsers send the cookie to every port of the machine, but only for one random
     path, which no other server knows.
 
     Args:
         url: The address of the console without a token, such as `http://127.0.0.1:8765`.
-        tell: Called with the next address, once one was opened.
+        tell: Called with the next address, after a use of the current one.
 
     Attributes:
-        root: The path of the address, "" where it has none.
+        root: The path of the address, "" without a path.
         path: The path below which the pages are, below the root.
         csrf: The token of its forms.
 
     Raises:
-        ConfigurationError: The address is not one of this machine alone.
+        ConfigurationError: If other machines can reach the address.
     """
 
     def __init__(self, url: str, tell: Callable[[str], None] = lambda _: None) -> None:
         self._url = url.rstrip("/")
         parts = urlsplit(self._url)
-        if not _is_loopback(parts.hostname):
+        is_here = parts.hostname == "localhost"
+        with suppress(ValueError):
+            is_here = is_here or ip_address(parts.hostname or "").is_loopback
+        if not is_here:
             raise ConfigurationError(
                 f"{url} can be reached from elsewhere. Serve the console on 127.0.0.1; to use it "
                 "from elsewhere, forward the port, with `ssh -L` for example."
@@ -88,17 +95,17 @@ class Access:
         return f"{self._url}/#{self._token}"
 
     def fault_of(self, method: str, headers: Headers) -> tuple[str, int] | None:
-        """Return why a request is refused before it is looked at, and the status; else None."""
-        # A name that an attacker's server of names points to this machine is another host.
+        """Return the fault of a request by its headers, and the status; None without a fault."""
+        # An attacker's name server may point another host name to this machine.
         if headers.getlist("host") != [self._host]:
-            return "This is not the host that was asked for.", HTTPStatus.MISDIRECTED_REQUEST
+            return "The request names another host.", HTTPStatus.MISDIRECTED_REQUEST
         origins = headers.getlist("origin")
         if origins != [self._origin] and (origins or method not in _SAFE):
             return "Another page sent this request.", HTTPStatus.FORBIDDEN
         return None
 
     def sign_in(self, token: str) -> Response | None:
-        """Return the way to the pages, with the cookie; None for a wrong or used token."""
+        """Return the redirect to the pages, with the cookie; None for a wrong or used token."""
         if not _same(token, self._token):
             return None
         self._token = token_urlsafe(24)
@@ -111,29 +118,29 @@ class Access:
         return response
 
     def is_signed_in(self, request: Request) -> bool:
-        """Tell whether a request has the cookie, and was sent by a page of the console itself."""
+        """Return whether a request has the cookie, and was sent by a page of the console."""
         sent_by = request.headers.get("sec-fetch-site", "none")
         cookie = request.cookies.get(self._cookie_name, "")
         return sent_by in {"none", "same-origin"} and _same(cookie, self._cookie)
 
-    async def form(self, request: Request) -> list[tuple[str, str]]:
-        """Return the fields of a form that a page of the console has sent.
+    def form(self, path: str, take: Callable[[Request, Fields], Response]) -> Route:
+        """Return the route of a form, which `take` answers on a thread.
 
-        Raises:
-            HTTPException: It is too large, or another page has sent it.
+        A request fails if the form is too large, or was sent by another page.
         """
-        fields = await read_form(request)
-        if not _same(dict(fields).get(CSRF, ""), self.csrf):
-            raise HTTPException(HTTPStatus.FORBIDDEN, "The form is of another page. Load it again.")
-        return fields
+
+        async def posted(request: Request) -> Response:
+            fields = await read_form(request)
+            if not _same(dict(fields).get(CSRF, ""), self.csrf):
+                fault = "The form is of another page. Load it again."
+                raise HTTPException(HTTPStatus.FORBIDDEN, fault)
+            return await run_in_threadpool(take, request, fields)
+
+        return Route(path, posted, methods=["POST"])
 
 
-async def read_form(request: Request) -> list[tuple[str, str]]:
-    """Return the fields of a form in their order.
-
-    Raises:
-        HTTPException: It is too large.
-    """
+async def read_form(request: Request) -> Fields:
+    """Return the fields of a form in their order; raise `HTTPException` if it is too large."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -142,49 +149,33 @@ async def read_form(request: Request) -> list[tuple[str, str]]:
     return parse_qsl(body.decode(errors="replace"), keep_blank_values=True)
 
 
-class Guard:
-    """Refuses requests of other pages, and says to browsers what the console's own may do."""
+def guarded(app: ASGIApp, access: Access) -> ASGIApp:
+    """Return an application that rejects requests of other pages, and limits its own pages."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app = app
-        self._access = access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, or refuse it."""
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
 
-        async def guarded(message: Message) -> None:
+        async def send_limited(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        fault = self._access.fault_of(scope["method"], Headers(scope=scope))
-        app = self._app if fault is None else PlainTextResponse(*fault)
-        await app(scope, receive, guarded)
+        fault = access.fault_of(scope["method"], Headers(scope=scope))
+        await (app if fault is None else PlainTextResponse(*fault))(scope, receive, send_limited)
+
+    return serve
 
 
-class SignedIn:
-    """Lets nobody to the pages who has not signed in."""
+def signed_in(app: ASGIApp, access: Access) -> ASGIApp:
+    """Return an application that rejects requests without a session."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app = app
-        self._access = access
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = PlainTextResponse(_NOT_IN, HTTPStatus.UNAUTHORIZED)
+        await (app if access.is_signed_in(Request(scope)) else refusal)(scope, receive, send)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, or refuse it."""
-        app = self._app
-        if not self._access.is_signed_in(Request(scope)):
-            app = PlainTextResponse(_NOT_IN, HTTPStatus.UNAUTHORIZED)
-        await app(scope, receive, send)
-
-
-def _is_loopback(host: str | None) -> bool:
-    try:
-        return host == "localhost" or ip_address(host or "").is_loopback
-    except ValueError:
-        return False
+    return serve
 
 
 def _same(given: str, secret: str) -> bool:

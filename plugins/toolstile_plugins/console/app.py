@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from pathlib import Path
 from typing import Final
 
 from starlette.applications import Starlette
@@ -17,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from toolstile_hookspecs import HostHandle, Principal, ToolstileError
 from toolstile_plugins.approval.beside import person as user_of_process
-from toolstile_plugins.console.access import Access, Guard, SignedIn, read_form
+from toolstile_plugins.console.access import Access, guarded, read_form, signed_in
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.calls import Calls
 from toolstile_plugins.console.feed import Feed, SharedFeed
@@ -30,6 +29,10 @@ from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.record.settings import RecordSettings
 
 SECTIONS: Final = {section.path: section.title for section in (Waiting, Calls, Ledger)}
+_OPENED_BEFORE: Final = (
+    "This address was opened before, or is of an earlier start. Open the address that the console "
+    "printed last."
+)
 
 
 class Console:
@@ -38,14 +41,14 @@ class Console:
     Args:
         host: The host.
         url: The address at which it is served, with the path at which it is mounted.
-        tell: Called with the next address that opens it, once one was opened.
-        person: The person who answers; the user of this process where nobody is named.
+        tell: Called with the next address that opens it, after a use of the current one.
+        person: The person who answers; by default the user of this process.
 
     Attributes:
         routes: The door, and the pages behind it.
 
     Raises:
-        ConfigurationError: The address is not one of this machine alone.
+        ConfigurationError: If other machines can reach the address.
 
     Example:
         >>> from toolstile import Host
@@ -69,7 +72,9 @@ class Console:
             ledger = tools.resources.get(EffectLedger, None)
         self._access = access = Access(url, tell)
         self._pages = Pages(access, SECTIONS)
-        index = CallIndex(_records_of(host), settings.index)
+        record: RecordSettings | None = host.settings("record")
+        records = [] if record is None else [record.file, record.folder]
+        index = CallIndex([place for place in records if place is not None], settings.index)
         effects = Ledger(host, ledger, index, access, self._pages)
         sections: list[Waiting | Calls | Ledger] = [
             Waiting(host, grants, person or user_of_process(), access, self._pages),
@@ -88,11 +93,15 @@ class Console:
             Route("/", self._door),
             Route("/login", self._login, methods=["POST"]),
             Mount("/static", StaticFiles(directory=HERE / "static")),
-            Mount(access.path, routes=rooms, middleware=[Middleware(SignedIn, access=access)]),
+            Mount(access.path, routes=rooms, middleware=[Middleware(signed_in, access=access)]),
         ]
-        app = Starlette(routes=self.routes, exception_handlers={ToolstileError: _tell_fault})
-        # Outermost, so that it also guards what is told of errors.
-        self._app = Guard(app, access)
+
+        def show_fault(_: Request, error: Exception) -> Response:
+            return PlainTextResponse(str(error), HTTPStatus.SERVICE_UNAVAILABLE)
+
+        app = Starlette(routes=self.routes, exception_handlers={ToolstileError: show_fault})
+        # Outermost, so that it also guards the responses of errors.
+        self._app = guarded(app, access)
 
     @property
     def url(self) -> str:
@@ -110,19 +119,5 @@ class Console:
         token = dict(await read_form(request)).get("token", "")
         if (entered := self._access.sign_in(token)) is not None:
             return entered
-        fault = "This address was opened before, or is of an earlier start. Open the one that the "
-        fault += "console printed last."
-        values = {"fault": fault}
+        values = {"fault": _OPENED_BEFORE}
         return self._pages.show(request, "door.html", values, values, HTTPStatus.UNAUTHORIZED)
-
-
-def _records_of(host: HostHandle) -> list[Path]:
-    """Return the records that the hosts of this configuration write."""
-    settings: RecordSettings | None = host.settings("record")
-    if settings is None:
-        return []
-    return [place for place in (settings.file, settings.folder) if place is not None]
-
-
-def _tell_fault(request: Request, error: Exception) -> Response:  # noqa: ARG001 - a handler
-    return PlainTextResponse(str(error), HTTPStatus.SERVICE_UNAVAILABLE)

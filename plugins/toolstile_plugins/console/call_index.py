@@ -21,30 +21,18 @@ from toolstile_plugins.record.schema import RecordedCall, RecordError, plain_lin
 from toolstile_plugins.sqlite_file import SqliteFile
 
 _HEAD: Final = 256
-"""The bytes at the beginning of a record that tell it from all others: they hold its time."""
+"""The bytes at the beginning of a record, which identify it: they contain its time."""
 _GIST: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A call in a list.
-
-    Args:
-        path: The record.
-        start: Where its line begins.
-        call_id: The id of the call.
-        tool: The tool.
-        status: The outcome.
-        at: The time at which it began.
-        seconds: How long it took.
-        session: The id of the session.
-        principal: The id of the principal, "" where there is none.
-        parent: The id of the call that made it.
-        gist: The first line that the model read.
-    """
+    """A call in a list."""
 
     path: Path
+    """The record."""
     start: int
+    """The place of the call's line."""
     call_id: str
     tool: str
     status: Status
@@ -52,8 +40,10 @@ class Row:
     seconds: float
     session: str
     principal: str
+    """The id of the principal, "" for a call without one."""
     parent: str | None
     gist: str
+    """The first line that the model read."""
 
     @property
     def name(self) -> str:
@@ -62,52 +52,39 @@ class Row:
 
     @property
     def ended(self) -> datetime:
-        """The time at which it ended."""
+        """The time of its end."""
         return self.at + timedelta(seconds=self.seconds)
 
     def wire(self) -> dict[str, object]:
-        """Return it as JSON data."""
+        """Return the call as JSON data."""
         fields = {**asdict(self), "name": self.name, "at": self.at.isoformat()}
         return {**fields, "path": str(self.path)}
 
 
 class Mark(NamedTuple):
-    """The place in a record up to which it was read.
-
-    Args:
-        head: The beginning of the record, as far as it was there.
-        end: Where the next line begins.
-    """
+    """The place in a record up to which it was read."""
 
     head: bytes = b""
+    """The beginning of the record at the time, which identifies it."""
     end: int = 0
+    """The place of the next line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The lines that were written since a mark.
-
-    Args:
-        lines: The lines, each with where it begins.
-        mark: The place behind them.
-    """
+    """The lines after a mark, each with its place, and the mark behind them."""
 
     lines: list[tuple[int, bytes]]
     mark: Mark
 
 
 def read_on(path: Path, mark: Mark, most: int) -> Written | None:
-    """Return the lines behind a mark; None where another record lies there now.
+    """Return the lines behind a mark, up to about `most` bytes; None if the record was replaced.
 
-    A last line that is not written to its end is left for later.
-
-    Args:
-        path: The record.
-        mark: The place up to which it was read.
-        most: The bytes after which no other line is begun.
+    A last line without its end is left for later.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: If the record cannot be read.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD)
@@ -123,10 +100,10 @@ def read_on(path: Path, mark: Mark, most: int) -> Written | None:
 
 
 def rows_of(path: Path, lines: Iterable[tuple[int, bytes]]) -> list[Row]:
-    """Return the calls of which lines tell."""
+    """Return the calls in lines of a record."""
     rows: list[Row] = []
     for start, line in lines:
-        # `toolstile record verify` tells of lines that are none.
+        # `toolstile record verify` names the damaged lines.
         with suppress(ValueError, KeyError, TypeError, AttributeError):
             said = plain_line(line)
             if said["kind"] == "call":
@@ -153,7 +130,7 @@ def rows_of(path: Path, lines: Iterable[tuple[int, bytes]]) -> list[Row]:
 
 _VERSION: Final = 1
 _BLOCK: Final = 4 * 1024 * 1024
-"""The bytes that are taken in at once: others who share the index wait that long at most."""
+"""The bytes that are indexed at once, while other processes wait for the index."""
 _TABLES: Final = f"""
     BEGIN IMMEDIATE;
     DROP TABLE IF EXISTS calls;
@@ -179,31 +156,25 @@ _OF_FILE: Final = "file = (SELECT id FROM files WHERE name = ?)"
 _NEAR: Final = f"{_OF_FILE} AND session = ?"
 _PLACE: Final = f"SELECT ended, file, start FROM calls WHERE {_OF_FILE} AND start = ?"  # noqa: S608
 _LONG: Final = 18
-"""Digits that no place in a file has."""
+"""More digits than a place in a file has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The calls that a person asks for; what is empty leaves nothing out.
-
-    Args:
-        tool: A glob of tools.
-        outcome: The outcome.
-        session: The id of a session.
-        principal: The id of a principal.
-        since: The earliest time at which they ended.
-        until: The time before which they ended.
-    """
+    """The calls that a person asks for; an empty field matches every call."""
 
     tool: str = ""
+    """A glob of tools."""
     outcome: str = ""
     session: str = ""
     principal: str = ""
     since: datetime | None = None
+    """The earliest end of a call."""
     until: datetime | None = None
+    """The time before which a call has ended."""
 
     def has(self, row: Row) -> bool:
-        """Tell whether a call is one of them."""
+        """Return whether a call matches."""
         return (
             fnmatchcase(row.tool, self.tool or "*")
             and self.outcome in {"", row.status.value}
@@ -225,13 +196,13 @@ class Filter:
 
 
 class CallIndex:
-    """The calls of records. Each look takes in what was written since the last.
+    """The calls of records. Each query first indexes the lines that were written since the last.
 
-    Several consoles may share it. It holds no call whose record is gone.
+    Several consoles may share an index. It has no call whose record was removed.
 
     Args:
         places: Records, and folders of records.
-        path: The file of the index; beside the first of them where none is given.
+        path: The file of the index; by default beside the first place.
     """
 
     def __init__(self, places: Sequence[Path], path: Path | None = None) -> None:
@@ -239,17 +210,11 @@ class CallIndex:
         beside = (places[0] if places else Path("calls")).absolute()
         path = path or beside.with_name(f".{beside.name}.index")
         self._file = SqliteFile(path, "process", "index of calls", _prepare)
-        # An ASGI application is not told by every server that it ends.
+        # Not every server tells an ASGI application that it ends.
         finalize(self, self._file.close)
 
     def page(self, asked: Filter, most: int, before: str = "") -> list[Row]:
-        """Return calls, the one first that ended last.
-
-        Args:
-            asked: The calls that are asked for.
-            most: How many.
-            before: The name of the call after which the list begins; "" for the newest.
-        """
+        """Return at most `most` calls, the newest first, or the ones before a named call."""
         conditions = [*asked.conditions()]
         clauses = [clause for clause, _ in conditions]
         values: list[object] = [value for _, value in conditions]
@@ -261,7 +226,7 @@ class CallIndex:
         return self._rows(f"{where} {order}", *values, most)
 
     def find(self, name: str) -> tuple[Row, RecordedCall] | None:
-        """Return a call whole; None where it is not in its record any more."""
+        """Return a whole call; None if its record does not have it any longer."""
         for row in self._rows(f"{_OF_FILE} AND start = ?", *_parts_of(name)):
             with suppress(OSError, ValueError), row.path.open("rb") as file:
                 file.seek(row.start)
@@ -282,7 +247,7 @@ class CallIndex:
         return found[0] if found else None
 
     def nested_in(self, row: Row) -> list[Row]:
-        """Return the calls that a call made: those before it, and after the last of its id."""
+        """Return the calls that a call made: the ones before it, and after the last of its id."""
         place = id_of(str(row.path)), row.session, row.call_id
         earlier = f"{_NEAR} AND call = ? AND start < ? ORDER BY start DESC LIMIT 1"
         last = [other.start for other in self._rows(earlier, *place, row.start)]
@@ -290,16 +255,16 @@ class CallIndex:
         return self._rows(between, *place, *(last or [0]), row.start)
 
     def paths(self) -> list[Path]:
-        """Return the records that are there."""
+        """Return the records that exist."""
         found: list[Path] = []
         for place in self.places:
-            # There is none until the first call.
+            # The first call makes the record.
             with suppress(RecordError):
                 found += records_in(place)
         return found
 
     def marks(self) -> dict[Path, Mark]:
-        """Return the place in each record up to which it is in the index, after a look."""
+        """Return the mark of each record up to which it is indexed now."""
         if not self.places:
             return {}
         self._catch_up()
@@ -316,11 +281,14 @@ class CallIndex:
         ]
 
     def _catch_up(self) -> None:
-        """Take in what was written since the last look, and drop what is gone."""
-        behind = not self._is_current()
+        """Index the lines since the last look, and drop the calls of removed records."""
+        marks = {path: mark.end for path, (_, mark) in _marks(self._file.read(_FILES)).items()}
+        behind = True
+        with suppress(OSError):
+            behind = marks != {path: path.stat().st_size for path in self.paths()}
         while behind:
             with self._file.writing() as connection:
-                # Take in a block of each record; tell whether there is more.
+                # Index a block of each record, so that other processes get their turn.
                 known = _marks(connection.execute(_FILES))
                 found = self.paths()
                 for path in known.keys() - set(found):
@@ -328,7 +296,7 @@ class CallIndex:
                 is_more = False
                 for path in found:
                     file, mark = known.get(path, (None, Mark()))
-                    # It may be removed meanwhile, or another may be made in its place.
+                    # The record may be removed or replaced meanwhile.
                     with suppress(OSError):
                         written = read_on(path, mark, _BLOCK)
                         if written is None and file is not None:
@@ -338,13 +306,6 @@ class CallIndex:
                             _add(connection, file, path, written)
                             is_more = is_more or written.mark.end - mark.end >= _BLOCK
                 behind = is_more
-
-    def _is_current(self) -> bool:
-        ends = {path: mark.end for path, (_, mark) in _marks(self._file.read(_FILES)).items()}
-        try:
-            return ends == {path: path.stat().st_size for path in self.paths()}
-        except OSError:
-            return False
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -378,7 +339,7 @@ def _add(connection: sqlite3.Connection, file: int | None, path: Path, written: 
 
 
 def _parts_of(name: str) -> tuple[str, int]:
-    """Return the file and the place that the name of a call in addresses says."""
+    """Return the file and the place in the name of a call in addresses."""
     file, _, start = name.partition("-")
     return file, int(start) if start.isdecimal() and len(start) < _LONG else -1
 
@@ -389,7 +350,7 @@ def _text_of(moment: datetime) -> str:
 
 
 MOST: Final = 100
-"""The newest calls that are held: those of a page."""
+"""The newest calls in memory, as many as a page shows."""
 
 _beginnings = count(1)
 
@@ -397,11 +358,8 @@ _beginnings = count(1)
 class Tail:
     """The newest calls since it began to follow the records.
 
-    However many come between two looks, it reads as many as a page shows: the others are in the
-    index for those who ask. The place after each look has a name, from which a page goes on.
-
-    Args:
-        index: The index, which knows how far the records were read.
+    Between two looks it reads at most as many calls as a page shows: the index has the others. The
+    place after each look has a name, from which a page continues.
     """
 
     def __init__(self, index: CallIndex) -> None:
@@ -410,21 +368,18 @@ class Tail:
         self._begun = self._looks = 0
         self._rows: list[tuple[int, Row]] = []
         self._dropped = 0
-        """The last look of which not all calls are held."""
+        """The last look some of whose calls are not in memory."""
 
     def look(self) -> str:
-        """Take in what was written since, and return the name of the place after it."""
+        """Read the lines since the last look, and return the name of the place after them."""
         if not self._begun or not self._follow():
-            # At first, where a record was replaced, and where more came than is read here.
+            # At first, if a record was replaced, or if more came than is read here.
             self._marks, self._rows = self._index.marks(), []
             self._begun, self._looks, self._dropped = next(_beginnings), 0, 0
         return f"{self._begun}-{self._looks}"
 
     def since(self, place: str, asked: Filter) -> list[Row] | None:
-        """Return the calls that came after a place, the newest first, as many as a page shows.
-
-        None where some of them are not held.
-        """
+        """Return the calls after a place, the newest first; None if some are not in memory."""
         begun, _, look = place.partition("-")
         if begun != str(self._begun) or not look.isdecimal():
             return None
@@ -434,12 +389,12 @@ class Tail:
         return [row for row in held if asked.has(row)] if is_whole else None
 
     def _follow(self) -> bool:
-        """Take in what was written to the records; tell whether it can be followed."""
+        """Read the new lines of the records; return False if there are too many."""
         new: list[Row] = []
         is_whole = True
         for path in self._index.paths():
             mark = self._marks.get(path, Mark())
-            # It may have been removed since.
+            # The record may be removed meanwhile.
             with suppress(FileNotFoundError):
                 written = read_on(path, mark, _BLOCK)
                 if written is None or written.mark.end - mark.end >= _BLOCK:
@@ -448,14 +403,12 @@ class Tail:
                 new += rows_of(path, written.lines[-MOST:])
                 is_whole = is_whole and len(written.lines) <= MOST
         if new:
-            self._hold(sorted(new, key=lambda row: row.ended), is_whole=is_whole)
+            self._looks += 1
+            new.sort(key=lambda row: row.ended)
+            rows = [*self._rows, *((self._looks, row) for row in new)]
+            self._rows = rows[-MOST:]
+            if not is_whole:
+                self._dropped = self._looks
+            elif len(rows) > MOST:
+                self._dropped = max(self._dropped, rows[-MOST - 1][0])
         return True
-
-    def _hold(self, new: list[Row], *, is_whole: bool) -> None:
-        self._looks += 1
-        rows = [*self._rows, *((self._looks, row) for row in new)]
-        self._rows = rows[-MOST:]
-        if not is_whole:
-            self._dropped = self._looks
-        elif len(rows) > MOST:
-            self._dropped = max(self._dropped, rows[-MOST - 1][0])

@@ -1,4 +1,4 @@
-"""The sections Calls and one call: recorded calls, as they come and past."""
+"""The sections Calls and one call: recorded calls, new and old."""
 
 from __future__ import annotations
 
@@ -24,17 +24,7 @@ LEDGER_KEY: Final = "ledger.key"
 
 
 class Calls:
-    """Shows recorded calls.
-
-    Args:
-        index: The index of the calls.
-        ledger: Shows their effects.
-        pages: Shows the pages.
-
-    Attributes:
-        title: The title of the section.
-        path: Its path.
-    """
+    """Shows recorded calls, with their effects in the ledger."""
 
     title = "Calls"
     path = "calls"
@@ -54,7 +44,7 @@ class Calls:
         return self._tail.look()
 
     def news(self, request: Request, told: str) -> str | None:
-        """Return the rows for a page since a version; None where it has to be loaded."""
+        """Return the rows for a page since a version; None if the page must load again."""
         rows = self._tail.since(told, _filter_of(request.query_params))
         return None if rows is None else self._pages.text("news.html", {"rows": rows})
 
@@ -80,12 +70,10 @@ class Calls:
     def _show(self, request: Request) -> Response:
         found = self._index.find(request.path_params["name"])
         if found is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such call in the records.")
+            raise HTTPException(HTTPStatus.NOT_FOUND, "The records have no such call.")
         row, call = found
         nested, parent = self._index.nested_in(row), self._index.parent_of(row)
         effect = self._ledger.effect_of(call.attributes.get(LEDGER_KEY))
-        near_it = {"nested": nested, "parent": parent, "effect": effect}
-        # The parts of a call that are shown as text.
         attributes = dict(call.attributes)
         diff = attributes.pop(DIFF, None)
         arguments: Any = call.params if call.params is not None else call.arguments
@@ -93,7 +81,9 @@ class Calls:
         values = {
             "row": row,
             "call": call,
-            **near_it,
+            "nested": nested,
+            "parent": parent,
+            "effect": effect,
             "arguments": arguments if is_text else lines_of(cast("dict[str, Any]", arguments)),
             "diff": diff if isinstance(diff, str) and diff != NO_CHANGES else None,
             "changes": None

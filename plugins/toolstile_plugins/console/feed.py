@@ -1,4 +1,4 @@
-"""Changes, told to the open pages as server-sent events."""
+"""Changes, sent to the open pages as server-sent events."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ News = Callable[[Request, str], str | None]
 
 
 class Feed:
-    """Tells open pages of one kind that there is something new.
+    """Sends changes to the open pages of one kind.
 
-    It looks once for all of them, and only while one is open. A page that connects again names
-    the version that it was told last, and is told at once where that is not the one of now.
+    It looks for changes once for all pages, and only while a page is open. A page that connects
+    again names the last version that it has, and gets an event at once if there is a newer one.
 
     Args:
-        version: Returns a short text that changes with what a page shows.
+        version: Returns a short text that changes with the content of the pages.
         interval: Seconds between two looks.
-        news: Returns what is new for a page since a version, as HTML; None where the page has to
-            be loaded, as without `news`.
+        news: Returns the news for a page since a version, as HTML; None if the page must load
+            again, as without `news`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Feed:
         return StreamingResponse(self.events(request, told), media_type="text/event-stream")
 
     async def events(self, request: Request, told: str) -> AsyncGenerator[bytes]:
-        """Yield events for a page that was told a version."""
+        """Yield events for a page that has the version `told`."""
         self._open += 1
         if self._looking is None:
             # It belongs to the loop that serves the pages.
@@ -76,7 +76,7 @@ class Feed:
                 async with self._changed:
                     while self._now in {"", told}:
                         await self._changed.wait()
-                # Pages that were told the same share an event.
+                # Pages with the same version share an event.
                 key = request.url.query, told
                 if key not in self._made:
                     began = thread_time()
@@ -95,9 +95,13 @@ class Feed:
                 self._looking, self._now = None, ""
 
     async def _look(self) -> None:
+        def timed_version() -> tuple[str, float]:
+            began = thread_time()
+            return self._version(), thread_time() - began
+
         while True:
             try:
-                now, self._spent = await run_in_threadpool(self._timed_version)
+                now, self._spent = await run_in_threadpool(timed_version)
             except (ToolstileError, OSError) as error:
                 log.warning("The console cannot look for changes: %s", error)
             else:
@@ -109,19 +113,12 @@ class Feed:
             await asyncio.sleep(self._interval)
             await asyncio.sleep(min(self._spent / SHARE, LONGEST) - self._interval)
 
-    def _timed_version(self) -> tuple[str, float]:
-        began = thread_time()
-        return self._version(), thread_time() - began
-
 
 class SharedFeed:
     """Joins the streams of all pages of a browser, which opens few connections to a server.
 
-    The query names each stream as `of`: its name, the page's query, and behind `#` the version that
-    the page was told last. Its events have its place in the query before their ids.
-
-    Args:
-        feeds: The streams by name.
+    The query names each stream as `of`: its name, the page's query, and behind `#` the last version
+    of the page. Its events have its place in the query before their ids.
     """
 
     def __init__(self, feeds: Mapping[str, Feed]) -> None:
@@ -131,7 +128,7 @@ class SharedFeed:
         """Return the joined stream."""
         streams = [urlsplit(each) for each in request.query_params.getlist("of")]
         if unknown := [stream.path for stream in streams if stream.path not in self._feeds]:
-            raise HTTPException(HTTPStatus.NOT_FOUND, f"There are no events of {unknown[0]}.")
+            raise HTTPException(HTTPStatus.NOT_FOUND, f"The console has no events of {unknown[0]}.")
         return StreamingResponse(self._events(request, streams), media_type="text/event-stream")
 
     async def _events(self, request: Request, streams: list[SplitResult]) -> AsyncGenerator[bytes]:

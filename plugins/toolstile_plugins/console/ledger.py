@@ -1,4 +1,4 @@
-"""The sections Ledger and one effect: those of which nobody knows are found out, and settled."""
+"""The sections Ledger and one effect: a person settles the effects with an unknown end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -17,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from toolstile_hookspecs import HostHandle, LedgerError, Tool
 from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, LedgerStore
-from toolstile_plugins.console.access import Access
+from toolstile_plugins.console.access import Access, Fields
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.pages import Pages, version_of, wants_json
 from toolstile_plugins.ledger.api import EffectLedger, now_of
@@ -32,20 +31,15 @@ _HAPPENED: Final = {"happened": True, "not_happened": False}
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An effect as a page shows it.
-
-    Args:
-        entry: Its entry.
-        is_over: Whether it has expired, so that the next call of its key runs.
-        due: Its deadline, None where there is nothing to settle.
-        is_unfit: Whether its tool cannot return the value that is recorded; not looked at in
-            lists.
-    """
+    """An effect as a page shows it."""
 
     entry: LedgerEntry
     is_over: bool
+    """Whether it has expired, so that the next call of its key runs."""
     due: Due | None = None
+    """Its deadline, None for a settled effect."""
     is_unfit: bool = False
+    """Whether its tool cannot return the recorded value; always False in lists."""
 
     @property
     def name(self) -> str:
@@ -54,23 +48,23 @@ class Effect:
 
     @property
     def is_unsettled(self) -> bool:
-        """True while a person has to find out what it came to."""
+        """True while a person must find out whether it happened."""
         is_unknown = self.entry.state is EffectState.UNKNOWN
         return self.is_unfit or (is_unknown and not self.is_over)
 
     @property
     def is_overdue(self) -> bool:
-        """True once it should have been settled."""
+        """True after the deadline to settle it."""
         return self.due is not None and self.due.is_over
 
     @property
     def wire(self) -> dict[str, Any]:
-        """It as JSON data, with masks."""
+        """The effect as JSON data, masked."""
         return wire_of(self.entry, self.due)
 
     @property
     def value(self) -> str:
-        """Its value as text; "" where there is none."""
+        """Its value as text; "" without a value."""
         value = self.wire.get("value")
         return "" if value is None else json.dumps(value, ensure_ascii=False, indent=2)
 
@@ -81,44 +75,25 @@ class Effect:
         return f"{self.entry.claim.effect_id} {self.entry.state}{over}"
 
 
+@dataclass(eq=False)
 class Ledger:
-    """Shows the effects of calls, and settles those of which nobody knows.
+    """Shows the effects of calls, and settles the effects with an unknown end."""
 
-    Args:
-        host: The host, whose tools check values.
-        ledger: The ledger, None where there is none.
-        index: The index of the calls that had the effects.
-        access: Says which forms are genuine.
-        pages: Shows the pages.
+    title: ClassVar[str] = "Ledger"
+    path: ClassVar[str] = "ledger"
 
-    Attributes:
-        title: The title of the section.
-        path: Its path.
-    """
-
-    title = "Ledger"
-    path = "ledger"
-
-    def __init__(
-        self,
-        host: HostHandle,
-        ledger: EffectLedger | None,
-        index: CallIndex,
-        access: Access,
-        pages: Pages,
-    ) -> None:
-        self._host = host
-        self._ledger = ledger
-        self._index = index
-        self._access = access
-        self._pages = pages
+    _host: HostHandle
+    _ledger: EffectLedger | None
+    _index: CallIndex
+    _access: Access
+    _pages: Pages
 
     def routes(self) -> list[BaseRoute]:
         """Return the pages."""
         return [
             Route("/ledger", self._list),
             Route("/ledger/{name}", self._show),
-            Route("/ledger/{name}", self._settle, methods=["POST"]),
+            self._access.form("/ledger/{name}", self._settle),
         ]
 
     def version(self) -> str:
@@ -126,11 +101,11 @@ class Ledger:
         return version_of([effect.version for effect in self._effects()])
 
     def effect_of(self, key: object) -> Effect | None:
-        """Return the effect that is recorded under a key, None where none can be found."""
+        """Return the effect under a key, or None."""
         try:
             entry = self._store.get(key) if isinstance(key, str) else None
         except LedgerError:
-            # A call is shown all the same; the page of the ledger tells the fault.
+            # The page of the call is shown all the same; the page of the ledger names the fault.
             return None
         return None if entry is None else self._shown(entry)
 
@@ -141,7 +116,7 @@ class Ledger:
         return store_of(self._host.settings("ledger"), self._ledger)
 
     def _effects(self) -> list[Effect]:
-        """Return all effects: overdue, to settle, others, and what is over; the newest first."""
+        """Return all effects: overdue, unsettled, others, and expired; the newest first."""
         newest_first = reversed([self._shown(entry) for entry in self._store.entries()])
         return sorted(
             newest_first,
@@ -160,7 +135,7 @@ class Ledger:
         for entry in self._store.entries():
             if hash_of(entry) == name:
                 return replace(self._shown(entry), is_unfit=is_unfit(entry, self._tool_of(entry)))
-        raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such effect in the ledger.")
+        raise HTTPException(HTTPStatus.NOT_FOUND, "The ledger has no such effect.")
 
     # --- Pages
 
@@ -208,12 +183,8 @@ class Ledger:
 
     # --- Settlement
 
-    async def _settle(self, request: Request) -> Response:
-        form = dict(await self._access.form(request))
-        return await run_in_threadpool(self._take, request, form)
-
-    def _take(self, request: Request, form: Mapping[str, str]) -> Response:
-        effect = self._named(request.path_params["name"])
+    def _settle(self, request: Request, fields: Fields) -> Response:
+        form, effect = dict(fields), self._named(request.path_params["name"])
         try:
             self._record(effect.entry, form)
         except LedgerError as error:
@@ -223,16 +194,16 @@ class Ledger:
         return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
 
     def _record(self, entry: LedgerEntry, form: Mapping[str, str]) -> None:
-        """Record what a form says of an effect.
+        """Settle an effect by a form.
 
         Raises:
-            LedgerError: It cannot be settled like that, or is not the effect that was shown.
+            LedgerError: If the form does not fit, or another effect was shown.
         """
         has_happened = _HAPPENED.get(form.get("answer", ""))
         if has_happened is None:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "Say whether it has happened.")
         if form.get("effect") != entry.claim.effect_id:
-            raise LedgerError("Another call has the key by now. Look at what is here, then settle.")
+            raise LedgerError("Another call has the key now. Look at its effect, then settle it.")
         texts = (form.get(name, "").strip() or None for name in ("message", "value"))
         found = Finding(has_happened, *texts) if has_happened else Finding(has_happened=False)
         now = now_of(self._store, self._host.clock)

@@ -1,4 +1,7 @@
-"""Pages out of templates, the same as JSON for programs, and the rows of a diff."""
+"""Pages out of templates, the same as JSON for programs, and the rows of a diff.
+
+A part of a diff is a heading and lines below, indented by two spaces: a unified diff, or a list.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,7 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a diff.
-
-    Args:
-        kind: Context, added, removed, or a note about the file.
-        text: The text, without the sign in front.
-        old: The number of the line before the change.
-        new: The number of the line after it.
-    """
+    """A line of a diff, with its number before and after the change."""
 
     kind: Literal["same", "added", "removed", "note"]
     text: str
@@ -44,7 +40,7 @@ class Line:
 
 
 def read_diff(text: str) -> Iterator[Line]:
-    """Yield the lines of what a call would change; one outside of a hunk is a note."""
+    """Yield the lines of a diff; a line outside of a hunk is a note."""
     old = new = old_end = new_end = 0
     for indented in text.removesuffix("\n").split("\n"):
         # Blank lines are not indented.
@@ -54,7 +50,7 @@ def read_diff(text: str) -> Iterator[Line]:
         if is_heading:
             old_end = new_end = 0
             yield Line("note", line)
-        # The numbers of a hunk tell a removed line that begins with `--` from the name of a file.
+        # By the numbers of its hunk, a removed line that begins with `--` is not a file name.
         elif sign == "-" and old < old_end:
             yield Line("removed", rest, old=old)
             old += 1
@@ -75,39 +71,24 @@ Pair = tuple[Line | None, Line | None]
 
 
 def pairs_of(lines: list[Line]) -> Iterator[Pair]:
-    """Yield the lines side by side: removed ones beside those that stand in their place."""
-    removed: list[Line] = []
-    added: list[Line] = []
-    for line in lines:
-        if line.kind == "removed":
-            # Lines that are added above belong to another change.
-            if added:
-                yield from _together(removed, added)
-            removed.append(line)
-        elif line.kind == "added":
-            added.append(line)
-        else:
-            yield from _together(removed, added)
+    """Yield the lines side by side: removed lines beside the added lines in their place."""
+    removed, added = list[Line](), list[Line]()
+    for line in [*lines, None]:
+        # Added lines above a removed one belong to another change.
+        if line is None or line.kind in {"same", "note"} or (line.kind == "removed" and added):
+            yield from zip_longest(removed, added)
+            removed, added = [], []
+        if line is not None and line.kind in {"same", "note"}:
             yield line, None if line.kind == "note" else line
-    yield from _together(removed, added)
-
-
-def _together(removed: list[Line], added: list[Line]) -> Iterator[Pair]:
-    yield from zip_longest([*removed], [*added])
-    removed.clear()
-    added.clear()
+        elif line is not None:
+            (removed if line.kind == "removed" else added).append(line)
 
 
 HERE: Final = Path(__file__).parent
 
 
 class Pages:
-    """Shows values in templates. Everything in them is escaped.
-
-    Args:
-        access: Says where pages are, and signs their forms.
-        sections: The sections of the console in their order, each path with its title.
-    """
+    """Shows values in templates, escaped; `sections` has the path and title of each section."""
 
     def __init__(self, access: Access, sections: Mapping[str, str]) -> None:
         self._templates = Environment(
@@ -118,12 +99,12 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        filters: dict[str, Any] = {
-            "diff": _lines_of_diff,
-            "pairs": pairs_of,
-            "duration": duration,
-            "id": id_of,
-        }
+
+        def rows(text: str) -> list[Line]:
+            return [*read_diff(text)]
+
+        filters: dict[str, Any] = {"pairs": pairs_of, "duration": duration, "id": id_of}
+        filters["diff"] = rows
         self._templates.filters.update(filters)
         self._known: dict[str, Any] = {
             "root": access.root,
@@ -140,33 +121,25 @@ class Pages:
         wire: Any = None,
         status: int = 200,
     ) -> Response:
-        """Return a page, or JSON where the client asks for that.
-
-        Args:
-            request: The request.
-            template: The name of the template.
-            values: The values for it.
-            wire: The same as JSON data.
-            status: The status.
-        """
+        """Return a page with values, or `wire` as JSON if the client asks for that."""
         if wants_json(request):
-            # In ASCII, as no UTF-8 holds a lone surrogate.
+            # In ASCII, because UTF-8 cannot encode a lone surrogate.
             return Response(json.dumps(wire), status, media_type="application/json")
         return HTMLResponse(self.text(template, values), status)
 
     def text(self, template: str, values: Mapping[str, Any]) -> str:
-        """Return what a template shows of values."""
+        """Return a template with values."""
         return self._templates.get_template(template).render(self._known, **values)
 
 
 def wants_json(request: Request) -> bool:
-    """Tell whether a client asks for JSON and not for a page."""
+    """Return whether a client asks for JSON and not for a page."""
     accepted = request.headers.get("accept", "")
     return "application/json" in accepted and "text/html" not in accepted
 
 
 def is_partial(request: Request) -> bool:
-    """Tell whether a script of the page asks for a part of it."""
+    """Return whether a script of the page asks for a part of it."""
     return "hx-request" in request.headers
 
 
@@ -180,20 +153,16 @@ def version_of(wire: Any) -> str:
     return id_of(json.dumps(wire))
 
 
+def _visible(value: Any) -> Any:
+    # Some characters hide a text, or turn its direction.
+    return printable(value, keep="\n\t") if type(value) is str else value
+
+
 def lines_of(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return arguments as text: several lines as they are, all else as JSON."""
+    """Return arguments as text: a text of several lines unchanged, others as JSON."""
     return {
         name: value
         if isinstance(value, str) and "\n" in value
         else json.dumps(value, ensure_ascii=False, indent=2)
         for name, value in arguments.items()
     }
-
-
-def _lines_of_diff(text: str) -> list[Line]:
-    return [*read_diff(text)]
-
-
-def _visible(value: Any) -> Any:
-    """Return a value without characters that hide what is there, or turn its direction."""
-    return printable(value, keep="\n\t") if type(value) is str else value

@@ -1,4 +1,4 @@
-"""Serving the console: with a server of its own on this machine, or beside others on theirs."""
+"""Serving the console: by its own server on this machine, or beside another application."""
 
 from __future__ import annotations
 
@@ -22,14 +22,10 @@ PATH: Final = "/console"
 
 
 def serve(host: HostHandle, port: int | None = None) -> int:
-    """Serve the console until the process is asked to end.
-
-    Args:
-        host: The host.
-        port: The port; that of the settings where none is given.
+    """Serve the console until the process ends, by default on the port of the settings.
 
     Raises:
-        ConfigurationError: The port cannot be had.
+        ConfigurationError: If the port cannot be used.
     """
     settings: ConsoleSettings = host.settings("console")
     with closing(_listening(settings.port if port is None else port)) as listening:
@@ -48,10 +44,10 @@ def serve(host: HostHandle, port: int | None = None) -> int:
 
 
 def beside_others(host: HostHandle, url: str) -> Mount:
-    """Return the console for another server at an address, and tell how it is opened.
+    """Return the console for another server at an address, and print its first address.
 
     Raises:
-        ConfigurationError: The address is not one of this machine alone.
+        ConfigurationError: If other machines can reach the address.
     """
     return Mount(PATH, _told(host, f"{url}{PATH}"))
 
@@ -69,7 +65,7 @@ def _listening(port: int) -> socket.socket:
         why = error.strerror if isinstance(error, OSError) else error
         raise ConfigurationError(
             f"The console cannot be served on port {port}: {why}. Choose another with --port; 0 is "
-            "any that is free."
+            "any free port."
         ) from None
 
 
@@ -79,7 +75,7 @@ def _tell(text: str) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the command line, which knows how to end."""
+    """Leaves signals to the command line."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -12,10 +12,10 @@ class ConsoleSettings(BaseModel):
     """The settings of the console.
 
     Args:
-        port: The port on this machine; 0 for any that is free.
+        port: The port on this machine; 0 for any free port.
         interval: Seconds between two looks for changes, while a page is open.
-        index: The file of the index of recorded calls; beside the record where none is named. It
-            can be removed at any time, and is made anew.
+        index: The file of the index of recorded calls, beside the record by default. You can
+            remove the file at any time: the console makes it again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

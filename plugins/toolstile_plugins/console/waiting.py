@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -18,7 +17,7 @@ from toolstile_hookspecs import Answer, HostHandle, Principal, StateError
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.approval.grants import HOURS, Scope, Terms
-from toolstile_plugins.console.access import Access
+from toolstile_plugins.console.access import Access, Fields
 from toolstile_plugins.console.pages import Pages, is_partial, lines_of, version_of, wants_json
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import Inbox, described_answer
@@ -26,33 +25,28 @@ from toolstile_plugins.inbox.question_json import read_arguments, wire_of
 
 VIA: Final = "console"
 LATELY: Final = 20
-"""The answers, grants and revocations that are shown, the newest ones."""
+"""The number of newest answers, grants and revocations on the page."""
 _ANSWERS: Final = {"approve": Answer.APPROVED, "deny": Answer.DENIED, "edit": Answer.EDITED}
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A question as a page shows it.
-
-    Args:
-        question: The question.
-        state: Its state now.
-        left: Seconds for which it can be answered.
-        blocked: Why the person may not answer it, None where they may.
-        scopes: The scopes for which the person may grant calls like it.
-        counts: Whether a number of calls can be granted.
-        fault: Why the last answer was not taken.
-        written: The arguments that the person wrote, None where they wrote none.
-    """
+    """A question as a page shows it."""
 
     question: Question
     state: QuestionState
     left: int
+    """Seconds until it expires."""
     blocked: str | None
+    """The reason that the person may not answer it, None if they may."""
     scopes: Sequence[Scope]
+    """The scopes for which the person may grant such calls."""
     counts: bool
+    """Whether a number of calls can be granted."""
     fault: str | None = None
+    """The fault of the last answer."""
     written: str | None = None
+    """The arguments that the person wrote, if any."""
 
     @property
     def is_waiting(self) -> bool:
@@ -61,7 +55,7 @@ class Card:
 
     @property
     def answered(self) -> str:
-        """The answer in words; "" where there is none."""
+        """The answer in words; "" without an answer."""
         return "" if self.question.answer is None else described_answer(self.question.answer)
 
     @property
@@ -76,55 +70,37 @@ class Card:
             return self.written
         arguments = json.loads(self.question.arguments)
         text = json.dumps(arguments, ensure_ascii=False, indent=2)
-        # What cannot be seen as it is, is written as JSON escapes it.
+        # Invisible characters are shown as JSON escapes.
         is_plain = printable(text, keep="\n") == text
         return text if is_plain else json.dumps(arguments, indent=2)
 
 
+@dataclass(eq=False)
 class Waiting:
-    """Shows the questions that wait, and answers them in a person's name.
+    """Shows the questions that wait, and answers them in a person's name."""
 
-    Args:
-        host: The host, whose tools check edits.
-        grants: The grants of the inbox, None where there is no inbox.
-        person: The person.
-        access: Says which forms are genuine.
-        pages: Shows the pages.
+    title: ClassVar[str] = "Waiting"
+    path: ClassVar[str] = ""
 
-    Attributes:
-        title: The title of the section.
-        path: Its path.
-    """
-
-    title = "Waiting"
-    path = ""
-
-    def __init__(
-        self,
-        host: HostHandle,
-        grants: InboxGrants | None,
-        person: Principal,
-        access: Access,
-        pages: Pages,
-    ) -> None:
-        self._host = host
-        self._found = grants
-        self._person = person
-        self._access = access
-        self._pages = pages
+    _host: HostHandle
+    _found: InboxGrants | None
+    """The grants of the inbox, None without an inbox."""
+    _person: Principal
+    _access: Access
+    _pages: Pages
 
     def routes(self) -> list[BaseRoute]:
         """Return the pages."""
         return [
-            Route("/", self._page),
-            Route("/questions", self._answer_several, methods=["POST"]),
+            Route("/", self._list),
+            self._access.form("/questions", self._answer_several),
             Route("/questions/{ticket}", self._show),
-            Route("/questions/{ticket}", self._answer, methods=["POST"]),
-            Route("/grants/{grant}", self._revoke, methods=["POST"]),
+            self._access.form("/questions/{ticket}", self._answer),
+            self._access.form("/grants/{grant}", self._revoke),
         ]
 
     def version(self) -> str:
-        """Return a version that changes with what waits, and with what is granted."""
+        """Return a version that changes with the questions, answers and grants."""
         if self._found is None:
             return ""
         waiting = [(question.ticket, question.digest) for question in self._inbox.waiting()]
@@ -134,7 +110,7 @@ class Waiting:
     @property
     def _grants(self) -> InboxGrants:
         if self._found is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no inbox here.")
+            raise HTTPException(HTTPStatus.NOT_FOUND, "This host has no inbox.")
         return self._found
 
     @property
@@ -143,11 +119,8 @@ class Waiting:
 
     # --- Pages
 
-    def _page(self, request: Request) -> Response:
-        return self._list(request)
-
     def _list(self, request: Request, told: Mapping[str, str] | None = None) -> Response:
-        """Return the page of all that waits, with what came of answers."""
+        """Return the page of all questions, with the results of answers."""
         waiting = [] if self._found is None else self._inbox.waiting()
         granted = [] if self._found is None else self._found.all()
         lately = [] if self._found is None else self._inbox.events.newest(LATELY)
@@ -185,17 +158,13 @@ class Waiting:
 
     def _named(self, ticket: str) -> Question:
         if (found := self._inbox.store.get(ticket)) is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such question.")
+            raise HTTPException(HTTPStatus.NOT_FOUND, "The inbox has no such question.")
         return found
 
     # --- Answers
 
-    async def _answer(self, request: Request) -> Response:
-        form = dict(await self._access.form(request))
-        return await run_in_threadpool(self._take, request, form)
-
-    def _take(self, request: Request, form: Mapping[str, str]) -> Response:
-        question = self._named(request.path_params["ticket"])
+    def _answer(self, request: Request, fields: Fields) -> Response:
+        form, question = dict(fields), self._named(request.path_params["ticket"])
         try:
             answered = self._give(question.ticket, form.get("digest", ""), form)
         except StateError as error:
@@ -207,11 +176,7 @@ class Waiting:
             return self._show_card(request, self._card(answered))
         return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
 
-    async def _answer_several(self, request: Request) -> Response:
-        fields = await self._access.form(request)
-        return await run_in_threadpool(self._take_several, request, fields)
-
-    def _take_several(self, request: Request, fields: list[tuple[str, str]]) -> Response:
+    def _answer_several(self, request: Request, fields: Fields) -> Response:
         form, told = dict(fields), dict[str, str]()
         for chosen in (value for name, value in fields if name == "question"):
             ticket, _, digest = chosen.partition(".")
@@ -219,7 +184,7 @@ class Waiting:
                 answered = self._give(ticket, digest, form)
             except StateError as error:
                 told[ticket] = str(error)
-            except HTTPException as error:  # the others were answered all the same
+            except HTTPException as error:  # the others are answered all the same
                 told[ticket] = error.detail
             else:
                 told[ticket] = f"{answered.tool} {ticket} is {self._card(answered).answered}."
@@ -228,13 +193,12 @@ class Waiting:
         return self._list(request, told)
 
     def _give(self, ticket: str, digest: str, form: Mapping[str, str]) -> Question:
-        """Answer a question as a form says.
+        """Answer a question by a form.
 
         Raises:
-            StateError: It cannot be answered like that.
+            StateError: If the answer does not fit.
         """
         if form.get("answer") == "grant":
-            # The terms that a form says.
             scope: Any = form.get("for", "session")
             try:
                 hours = float(form.get("hours") or HOURS)
@@ -266,11 +230,7 @@ class Waiting:
 
     # --- Grants
 
-    async def _revoke(self, request: Request) -> Response:
-        await self._access.form(request)
-        return await run_in_threadpool(self._end, request)
-
-    def _end(self, request: Request) -> Response:
+    def _revoke(self, request: Request, _: Fields) -> Response:
         try:
             grant = self._grants.revoke(request.path_params["grant"], self._person, via=VIA)
         except StateError as error:

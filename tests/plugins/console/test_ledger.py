@@ -94,7 +94,7 @@ def test_only_the_effect_that_was_shown_is_settled(desk, visitor, lost):
     desk.call("order", item="lost tea")
     answer = settle(visitor, lost, "happened")
     assert answer.status_code == 409
-    assert "Another call has the key by now" in answer.text
+    assert "Another call has the key now" in answer.text
     assert [effect.state for effect in desk.effects()] == ["unknown"]
 
 

@@ -74,7 +74,7 @@ def test_the_streams_of_several_pages_are_one_and_go_on_where_each_was(desk, vis
 
 def test_a_stream_that_is_not_there_is_named(visitor):
     answer = visitor.get("/events?of=waiting&of=nothing")
-    assert (answer.status_code, answer.text) == (404, "There are no events of nothing.")
+    assert (answer.status_code, answer.text) == (404, "The console has no events of nothing.")
 
 
 CALLING = """

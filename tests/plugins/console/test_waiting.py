@@ -92,7 +92,7 @@ def test_of_several_one_that_is_gone_hides_no_answer(desk, visitor):
     chosen = [f"{first['ticket']}.{first['digest']}", "nonesuch."]
     answer = visitor.post("/questions", {"question": chosen, "answer": "approve"})
     assert f"pay {first['ticket']} is approved by bob" in answer.text
-    assert "There is no such question." in answer.text
+    assert "The inbox has no such question." in answer.text
 
 
 def test_several_are_answered_at_once_each_by_itself(desk, visitor):
