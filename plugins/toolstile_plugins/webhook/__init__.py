@@ -1,7 +1,7 @@
-"""The webhook: questions of the inbox are posted to an endpoint, which answers them.
+"""The webhook: it posts the questions of the inbox to an endpoint, which answers them.
 
-Settings, `[plugins.webhook]`: see `WebhookSettings`. It is one way to answer the questions of an
-inbox beside others, so `approver = "inbox"` and `[plugins.inbox]` are configured as well.
+Settings, `[plugins.webhook]`: see `WebhookSettings`. The inbox has other ways to answer as well, so
+configure `approver = "inbox"` and `[plugins.inbox]`, too.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Webhook", "WebhookSettings"]
 
 _NO_INBOX: Final = (
-    "[plugins.webhook] url: there is no inbox whose questions could be posted. Name its file as "
-    'path in [plugins.inbox], and write approver = "inbox".'
+    "[plugins.webhook] url: questions cannot be posted without an inbox. Name its file as path in "
+    '[plugins.inbox], and write approver = "inbox".'
 )
 
 
@@ -48,31 +48,30 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_resources(settings: WebhookSettings) -> list[Binding[Any]]:
-    """Offer the webhook, where an address is configured."""
+    """Offer the webhook if an address is configured."""
     if settings.url is None:
         return []
     # Likewise.
     from toolstile_plugins.inbox.inbox import Inbox
-    from toolstile_plugins.webhook.webhook import Webhook
+    from toolstile_plugins.webhook.webhook import HostTools, Webhook
 
     def webhook(resources: ResourceResolver) -> Webhook:
-        return Webhook(settings, resources.get(Inbox))
+        return Webhook(settings, resources.get(Inbox), resources.get(HostTools, None))
 
     return [Binding[Webhook](Webhook, webhook)]
 
 
-# It is left before the inbox, in which it looks for the last time.
+# It closes before the inbox, at which it looks for the last time.
 @hookimpl(trylast=True)
 def toolstile_lifespan(
     host: HostHandle, settings: WebhookSettings
-) -> AbstractAsyncContextManager[None] | None:
+) -> AbstractAsyncContextManager[object] | None:
     """Deliver the questions of the inbox while the host is open."""
     if settings.url is None:
         return None
     inbox = getattr(host.settings("inbox"), "path", None)
     if inbox is None:
         raise ConfigurationError(_NO_INBOX)
-    settings.begin(host.catalog)
     with needing("[plugins.webhook] needs packages that are not installed.", "webhook"):
         from toolstile_plugins.webhook.delivery import delivering
     return delivering(host, settings.url, inbox)

@@ -24,20 +24,20 @@ from toolstile_hookspecs.services.approval_store import Question
 from toolstile_hookspecs.support.process import unshared
 from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.webhook.settings import WebhookSettings, is_loopback
-from toolstile_plugins.webhook.webhook import LARGEST, VIA, Webhook, signed, wire_of
+from toolstile_plugins.webhook.webhook import LARGEST, VIA, HostTools, Webhook, signed, wire_of
 
 log = logging.getLogger("toolstile.webhook")
 
 AT_ONCE: Final = 20
-"""Requests that are under way at once."""
+"""Simultaneous requests."""
 _LATER: Final = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
-"""The statuses below 500 of an endpoint that can be asked again."""
+"""The statuses below 500 after which a request is retried."""
 _LONGEST: Final = 24 * 60 * 60.0
-"""Seconds for which an endpoint can ask to be left alone."""
+"""The most seconds for which an endpoint can delay a retry."""
 
 
 class Unavailable(Exception):
-    """The endpoint fails, so that it is asked again, after some seconds."""
+    """The endpoint fails, and the request is retried after some seconds."""
 
     def __init__(self, fault: str, after: float = 0.0) -> None:
         super().__init__(fault)
@@ -45,18 +45,13 @@ class Unavailable(Exception):
 
 
 class Endpoint:
-    """An endpoint, through one client; to be used within the event loop that made it.
-
-    Args:
-        settings: The settings.
-        url: Its address.
-    """
+    """An endpoint, through one client; it belongs to the event loop that made it."""
 
     def __init__(self, settings: WebhookSettings, url: str) -> None:
         self.settings = settings
         self.url = httpx2.URL(url)
         self._headers = {name: text.get_secret_value() for name, text in settings.headers.items()}
-        # A proxy is not asked for this machine.
+        # An address of this machine needs no proxy.
         self.client = httpx2.AsyncClient(timeout=settings.timeout, trust_env=not is_loopback(url))
         self._room = asyncio.Semaphore(AT_ONCE)
         self._backoff = tenacity.wait_exponential_jitter(
@@ -64,10 +59,10 @@ class Endpoint:
         )
 
     def address_of(self, ticket: str, location: str | None = None) -> str:
-        """Return the address of a question, as an answer may name it.
+        """Return the address of a question, which a response may name as `location`.
 
         Raises:
-            StateError: It is on another host.
+            StateError: If it is on another host.
         """
         if location is None:
             return str(self.url.copy_with(path=f"{self.url.path.rstrip('/')}/{ticket}"))
@@ -80,15 +75,15 @@ class Endpoint:
     async def send(
         self, method: str, address: str, id_: str, body: bytes = b""
     ) -> tuple[httpx2.Response, bytes]:
-        """Send a message until it is taken; return the answer and its body.
+        """Send a message until it is accepted; return the response and its body.
 
         Raises:
-            StateError: The endpoint does not take it.
+            StateError: If the endpoint rejects it.
         """
 
         def pause(state: tenacity.RetryCallState) -> float:
             fault = state.outcome and state.outcome.exception()
-            log.warning("The webhook is asked again later: %s", fault)
+            log.warning("The request to the webhook is retried later: %s", fault)
             return max(self._backoff(state), fault.after if isinstance(fault, Unavailable) else 0)
 
         again = tenacity.retry_if_exception_type(Unavailable)
@@ -127,7 +122,7 @@ class Endpoint:
 
 
 def retry_after(answer: httpx2.Response) -> float:
-    """Return the seconds for which an endpoint asks to be left alone, a day at most."""
+    """Return the seconds after which an endpoint wants a retry, a day at most."""
     text = answer.headers.get("retry-after", "")
     seconds = float(text) if text.isdecimal() else 0.0
     # A date without a zone cannot be compared.
@@ -137,14 +132,11 @@ def retry_after(answer: httpx2.Response) -> float:
 
 
 class Turn:
-    """A file that one process at a time has locked; the system frees it where that one dies.
-
-    Args:
-        path: The file; made, with the directories above.
+    """A lock file: one process at a time has the turn to deliver, until it dies at the latest.
 
     Attributes:
-        asked: The questions that the endpoint was asked and not told the end of: their addresses
-            by ticket. The next process that has the turn goes on with them.
+        asked: The addresses of posted questions without an end, by ticket. The next process with
+            the turn continues with them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -153,7 +145,7 @@ class Turn:
         self.asked: dict[str, str] = {}
 
     def take(self) -> bool:
-        """Tell whether the turn is this process's, until it is given back."""
+        """Lock the file; return False if another process has it."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -163,42 +155,55 @@ class Turn:
         return True
 
     def note(self) -> None:
-        """Write down what was asked; nothing of it is needed but for a later process."""
+        """Write the posted questions to the file, for a later process."""
         line = json.dumps(self.asked).encode() + b"\n" if self.asked else b""
         try:
-            # In this order, so that a process that dies within leaves one of both lines.
+            # In this order, so that a process that dies here leaves one of both lines.
             os.pwrite(self._file.fileno(), line, 0)
             os.ftruncate(self._file.fileno(), len(line))
         except OSError:
-            log.exception("What the webhook was asked cannot be noted.")
+            log.exception("The questions at the webhook cannot be noted.")
 
     def close(self) -> None:
-        """Give the turn back."""
+        """Free the turn."""
         self._file.close()
 
 
 T = TypeVar("T")
 
 _LAST: Final = 2.0
-"""Seconds for which a host that closes tells the endpoint of calls that were given up."""
+"""Seconds for which a closing host withdraws questions from the endpoint."""
 _SOON: Final = 0.2
-"""Seconds until another look for the first question."""
+"""Seconds between two looks for the first question."""
 
 
 @asynccontextmanager
-async def delivering(host: HostHandle, url: str, inbox: Path) -> AsyncGenerator[None]:
-    """Deliver the questions that are kept in a file within the block."""
-    delivery = asyncio.create_task(_deliver(host, url, inbox))
+async def delivering(host: HostHandle, url: str, inbox: Path) -> AsyncGenerator[HostTools]:
+    """Deliver the questions of an inbox within the block."""
+    delivery = asyncio.create_task(_deliver(host, url, inbox.with_suffix(".webhook")))
     try:
-        yield
+        yield HostTools(host.catalog)
     finally:
         delivery.cancel()
         await asyncio.wait([delivery])
 
 
-async def _deliver(host: HostHandle, url: str, inbox: Path) -> None:
-    file = inbox.with_suffix(".webhook")
-    webhook = await _awaited(host, file)
+async def _deliver(host: HostHandle, url: str, file: Path) -> None:
+    found: list[Webhook] = []
+
+    def is_needed() -> bool:
+        if not found:
+            with host.executor() as tools:
+                found.append(tools.resources.get(Webhook))
+        return bool(found[0].inbox.waiting()) or (file.exists() and file.stat().st_size > 0)
+
+    is_used = False
+    while not is_used:  # until there is a question, a host makes no files
+        await asyncio.sleep(_SOON)
+        # The host has its resources once all plugins are started.
+        with suppress(StateError):
+            is_used = await _in_thread(is_needed)
+    webhook = found[0]
     with closing(Turn(file)) as turn:
         while not turn.take():  # noqa: ASYNC110 - by another process
             await asyncio.sleep(webhook.settings.interval)
@@ -207,25 +212,8 @@ async def _deliver(host: HostHandle, url: str, inbox: Path) -> None:
             await Delivery(webhook, endpoint, turn).run()
 
 
-async def _awaited(host: HostHandle, file: Path) -> Webhook:
-    """Return the webhook once there is something to tell; until then a host makes no files."""
-    webhook: Any = None
-    while True:
-        await asyncio.sleep(_SOON)
-        # The host has its resources once all plugins are started.
-        with suppress(StateError):
-            found: Webhook = webhook or await _in_thread(_webhook_of, host)
-            webhook = found
-            if await _in_thread(_is_needed, found, file):
-                return found
-
-
-def _is_needed(webhook: Webhook, file: Path) -> bool:
-    return bool(webhook.inbox.waiting()) or (file.exists() and file.stat().st_size > 0)
-
-
 async def _in_thread(ask: Callable[..., T], *arguments: Any) -> T:
-    """Ask off the loop; one who is cancelled waits, so that nobody opens the store again later."""
+    """Call a function on a thread; a cancelled caller waits, so that the store is not reopened."""
     asked = asyncio.ensure_future(asyncio.to_thread(ask, *arguments))
     try:
         return await asyncio.shield(asked)
@@ -234,19 +222,10 @@ async def _in_thread(ask: Callable[..., T], *arguments: Any) -> T:
         raise
 
 
-def _webhook_of(host: HostHandle) -> Webhook:
-    with host.executor() as tools:
-        webhook: Webhook = tools.resources.get(Webhook)
-    return webhook
-
-
 class Delivery:
-    """Asks the endpoint about each question that waits, and withdraws those that wait no more.
+    """Posts each question that waits to the endpoint, and withdraws it after another answer.
 
-    Args:
-        webhook: Takes the answers.
-        endpoint: The endpoint.
-        turn: The turn to do so, which is this process's.
+    The turn belongs to this process.
     """
 
     def __init__(self, webhook: Webhook, endpoint: Endpoint, turn: Turn) -> None:
@@ -257,7 +236,7 @@ class Delivery:
         self._ending: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Go on until cancelled; tell the endpoint then of calls that were given up."""
+        """Deliver questions until cancelled; then withdraw the ones without an answer."""
         inbox = self._webhook.inbox
         try:
             while True:
@@ -268,7 +247,7 @@ class Delivery:
                             asking = asyncio.create_task(self._ask(question))
                             self._asking[question.ticket] = asking
                 except StateError:
-                    log.exception("The questions cannot be read; the webhook goes on later.")
+                    log.exception("The questions cannot be read; the webhook retries later.")
                 await asyncio.sleep(inbox.settings.interval)
         finally:
             with suppress(StateError):
@@ -281,7 +260,7 @@ class Delivery:
                     task.cancel()
 
     async def _look(self) -> list[Question]:
-        """Return the questions that wait; withdraw those that wait no more."""
+        """Return the questions that wait; withdraw the others from the endpoint."""
         inbox = self._webhook.inbox
         waiting = await _in_thread(inbox.waiting)
         over = self._turn.asked.keys() - {question.ticket for question in waiting}
@@ -292,45 +271,42 @@ class Delivery:
         return waiting
 
     async def _ask(self, question: Question) -> None:
-        settings = self._webhook.settings
         try:
-            await self._send_until_answered(question.ticket, wire_of(question, settings.answer_url))
+            await self._send_until_answered(question)
         except StateError as error:
             try:
                 await _in_thread(self._webhook.refuse, question, str(error))
             except StateError:
                 log.exception("The question %s cannot be denied.", question.ticket)
 
-    async def _send_until_answered(self, ticket: str, body: bytes) -> None:
-        endpoint, settings = self._endpoint, self._webhook.settings
+    async def _send_until_answered(self, question: Question) -> None:
+        endpoint, settings, ticket = self._endpoint, self._webhook.settings, question.ticket
+        body = wire_of(question, settings.answer_url)
         answer, content = await endpoint.send("POST", str(endpoint.url), ticket, body)
         address = endpoint.address_of(ticket, answer.headers.get("location"))
         self._note(ticket, address)
-        while not await self._is_answered(ticket, answer, content):
+        while answer.status_code != HTTPStatus.OK or not await _in_thread(
+            self._webhook.take, ticket, answer.headers, content
+        ):
             if settings.answer_url is not None:
                 return
-            # Many questions of one moment are not asked for in one moment.
+            # At random, because many questions may be of one moment.
             pause = settings.interval * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
             await asyncio.sleep(max(pause, retry_after(answer)))
             answer, content = await endpoint.send("GET", address, f"{ticket}-poll")
 
-    async def _is_answered(self, ticket: str, answer: httpx2.Response, content: bytes) -> bool:
-        if answer.status_code != HTTPStatus.OK:
-            return False
-        return await _in_thread(self._webhook.take, ticket, answer.headers, content)
-
     async def _end(self, ticket: str, *, is_known: bool) -> None:
-        """Tell the endpoint that nobody waits for an answer any more, unless it gave the answer."""
+        """Withdraw a question from the endpoint, unless the endpoint gave the answer."""
         if (asking := self._asking.pop(ticket, None)) is not None:
             asking.cancel()
             await asyncio.wait([asking])
         try:
             if not is_known:
-                # What is noted may be of another endpoint.
+                # The file may have addresses of another endpoint.
                 address = self._endpoint.address_of(ticket, self._turn.asked[ticket])
                 await self._endpoint.send("DELETE", address, f"{ticket}-withdrawn")
         except StateError as error:
-            log.warning("The webhook is not told that %s was withdrawn: %s", ticket, error)
+            log.warning("The question %s cannot be withdrawn from the webhook: %s", ticket, error)
         self._note(ticket, None)
         del self._ending[ticket]
 

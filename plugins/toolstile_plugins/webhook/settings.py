@@ -1,4 +1,4 @@
-"""The settings of the webhook: where questions are sent, and the secret that signs them."""
+"""The settings of the webhook, the table `[plugins.webhook]`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PrivateAttr,
     SecretStr,
     model_validator,
 )
-
-from toolstile_hookspecs.handles import Catalog
 
 PREFIX: Final = "whsec_"
 SHORTEST: Final = 24
@@ -25,7 +22,7 @@ SHORTEST: Final = 24
 
 
 def is_loopback(url: str) -> bool:
-    """Tell whether a URL reaches only this machine."""
+    """Return whether a URL reaches only this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -62,15 +59,15 @@ class WebhookSettings(BaseModel):
 
     Args:
         url: The address that questions are posted to; None for no webhook. It is https, unless it
-            reaches only this machine. The `Location` that is answered is asked for the answer,
-            else this address, a slash and the id of the question.
-        answer_url: The address at which the application takes answers for `Webhook.receive`. The
-            endpoint is told it, and is not asked for answers.
+            reaches only this machine. The webhook asks for the answer at the `Location` of the
+            response, else at this address, a slash and the id of the question.
+        answer_url: The address at which the application receives answers for `Webhook.receive`.
+            The endpoint gets it with each question, and the webhook does not ask for answers.
         secret: The secret that signs messages both ways, as Standard Webhooks has it: `whsec_` and
             at least 24 random bytes as Base64.
         headers: More headers of every request, such as `authorization`.
         timeout: Seconds for one request with its answer.
-        interval: About so many seconds lie between two looks for an answer.
+        interval: The approximate seconds between two looks for an answer.
         backoff: The most seconds between two tries to reach an endpoint that fails.
 
     Example:
@@ -88,8 +85,6 @@ class WebhookSettings(BaseModel):
     interval: Seconds = 5.0
     backoff: Seconds = 60.0
 
-    _catalog: Catalog | None = PrivateAttr(default=None)
-
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if self.url is not None and self.secret is None:
@@ -105,12 +100,3 @@ class WebhookSettings(BaseModel):
         """The key that signs."""
         secret = self.secret or SecretStr(PREFIX)
         return base64.b64decode(secret.get_secret_value().removeprefix(PREFIX))
-
-    @property
-    def catalog(self) -> Catalog | None:
-        """The tools of the host, by which edits are checked."""
-        return self._catalog
-
-    def begin(self, catalog: Catalog) -> None:
-        """Take the tools of the host."""
-        self._catalog = catalog

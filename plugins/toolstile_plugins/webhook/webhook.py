@@ -11,6 +11,7 @@ import hmac
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -18,6 +19,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field, ValidationError
 
 from toolstile_hookspecs import Answer, Principal, StateError
+from toolstile_hookspecs.handles import Catalog
 from toolstile_hookspecs.services.approval_store import AnswerRecord, Question
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.inbox.inbox import Inbox
@@ -27,9 +29,9 @@ ID: Final = "webhook-id"
 TIMESTAMP: Final = "webhook-timestamp"
 SIGNATURE: Final = "webhook-signature"
 ANSWER: Final = "-answer"
-"""The end of the id of an answer: no other message can be sent back as one."""
+"""The end of the id of an answer: no other message can be sent back as an answer."""
 OLDEST: Final = 300
-"""Seconds by which the clocks of both sides may differ; what is older is a replay."""
+"""Seconds by which the clocks of both sides may differ; an older message is a replay."""
 _NOT_SIGNED: Final = (
     "The answer is not signed with the secret, or is of another question, or of another time. "
     f"Sign it now, with the id of the question and {ANSWER} as its id."
@@ -55,8 +57,8 @@ class Reply(BaseModel):
 
 
 def wire_of(question: Question, answer_url: str | None) -> bytes:
-    """Return all that an endpoint is told of a question, as JSON."""
-    told = {
+    """Return the message with a question, as JSON."""
+    fields = {
         "id": question.ticket,
         "tool": question.tool,
         "category": question.category,
@@ -71,7 +73,7 @@ def wire_of(question: Question, answer_url: str | None) -> bytes:
         "expiresAt": wire_time(question.expires),
         "answerUrl": answer_url,
     }
-    return json.dumps({name: value for name, value in told.items() if value is not None}).encode()
+    return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
 
 
 def signed(key: bytes, id_: str, body: bytes) -> dict[str, str]:
@@ -95,7 +97,7 @@ def read_reply(key: bytes, ticket: str, headers: Mapping[str, str], body: bytes)
     """Return the answer to a question, by the headers and the body of its message.
 
     Raises:
-        StateError: It is not signed, or is none.
+        StateError: If the message is not signed, or is not an answer.
     """
     moment = headers.get(TIMESTAMP, "")
     ours = signature(key, f"{ticket}{ANSWER}", moment, body).encode()
@@ -119,25 +121,28 @@ log = logging.getLogger("toolstile.webhook")
 
 VIA: Final = "webhook"
 LARGEST: Final = 1024 * 1024
-"""Bytes of an answer that are read."""
+"""The most bytes of an answer."""
 _ENDPOINT: Final = Principal("toolstile", VIA)
-"""The giver of a denial where the endpoint is at fault."""
+"""The principal of a denial because of a fault of the endpoint."""
 
 
+@dataclass(frozen=True)
+class HostTools:
+    """The tools of the host, which check edits: the state of the plugin."""
+
+    catalog: Catalog
+
+
+@dataclass(eq=False)
 class Webhook:
-    """One way to answer the questions of an inbox, as a resource.
+    """One way to answer the questions of an inbox, as a resource."""
 
-    Args:
-        settings: The settings.
-        inbox: The inbox.
-    """
-
-    def __init__(self, settings: WebhookSettings, inbox: Inbox) -> None:
-        self.settings = settings
-        self.inbox = inbox
+    settings: WebhookSettings
+    inbox: Inbox
+    tools: HostTools | None = None
 
     def receive(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str]:
-        """Take an answer that the endpoint sends; return the HTTP status and text for it.
+        """Receive an answer of the endpoint; return the HTTP status and text for it.
 
         It waits for the store. A wrong answer changes nothing, and can be corrected.
         """
@@ -148,23 +153,23 @@ class Webhook:
         try:
             self.take(ticket, headers, body)
         except StateError as error:
-            log.warning("An answer to the question %r is not taken: %s", ticket, error)
+            log.warning("An answer to the question %r is rejected: %s", ticket, error)
             return HTTPStatus.CONFLICT, str(error)
         return HTTPStatus.OK, "The answer is kept."
 
     def take(self, ticket: str, headers: Mapping[str, str], body: bytes) -> bool:
-        """Answer a question; return whether there is an answer yet.
+        """Answer a question; return False while the answer is pending.
 
         Raises:
-            StateError: It is not signed, does not fit, is from somebody who may not give it, or
-                another one came first.
+            StateError: If the answer is not signed, does not fit, is from a person who may not
+                give it, or comes after another answer.
         """
         reply = read_reply(self.settings.key, ticket, headers, body)
         if reply.answer is Answer.PENDING:
             return False
         if reply.by is None:
             raise StateError("The answer does not say who gives it. Name them as by.id.")
-        catalog, question = self.settings.catalog, self.inbox.store.get(ticket)
+        question = self.inbox.store.get(ticket)
         self.inbox.answer(
             ticket,
             reply.answer,
@@ -173,17 +178,17 @@ class Webhook:
             digest=reply.digest,
             reason=reply.reason,
             arguments=reply.arguments if reply.answer is Answer.EDITED else None,
-            tool=catalog.get(question.tool) if catalog and question else None,
+            tool=self.tools.catalog.get(question.tool) if self.tools and question else None,
         )
         return True
 
     def refuse(self, question: Question, fault: str) -> None:
-        """Deny a question that still waits, as its endpoint is at fault."""
+        """Deny a question that still waits, because of a fault of the endpoint."""
         now = self.inbox.clock.now()
         given = AnswerRecord(Answer.DENIED, _ENDPOINT, VIA, now, fault.rstrip("."))
         try:
             self.inbox.keep(question, given)
         except StateError as error:
-            log.info("%s", error)  # somebody was first
+            log.info("%s", error)  # another answer was first
         else:
             log.warning("%s %s is denied: %s", question.tool, question.ticket, fault)

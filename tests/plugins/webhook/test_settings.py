@@ -35,7 +35,7 @@ def test_settings_that_do_not_protect_are_refused(settings, told):
 
 def test_a_webhook_without_an_inbox_is_refused():
     settings = Settings(plugins={"webhook": {"url": SAFE, "secret": SECRET}})
-    with pytest.raises(ConfigurationError, match="there is no inbox"):
+    with pytest.raises(ConfigurationError, match="without an inbox"):
         Host(settings=settings).open()
 
 
