@@ -1,7 +1,7 @@
-"""Metrics of calls for Prometheus: how many, how long, what was denied, what waits.
+"""Metrics of calls for Prometheus: their number, duration, denials and pending questions.
 
 Settings, `[plugins.metrics]`: see `MetricsSettings`. Without a `port` nothing is counted. An
-application registers `prometheus.CallMetrics` itself, and serves them in a route of its own.
+application can register `prometheus.CallMetrics` itself, and serve the metrics in its own route.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class MetricsSettings(BaseModel):
 
     Args:
         port: The port on which they are served, at `/metrics`; without it nothing is counted.
-        address: The address that is listened on; nothing protects it.
+        address: The address of the server, which has no access control.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -35,18 +35,18 @@ BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0
 
 
 class CallMetrics(Collector):
-    """A plugin that counts calls, and an ASGI application that tells the counts.
+    """A plugin that counts calls, and an ASGI application that serves the counts.
 
-    A label holds the name of a tool, a policy or a status, and nothing that a model has written.
+    A label is the name of a tool, a policy or a status, and never a text of a model.
 
     Args:
-        registry: The registry of the metrics; one of their own where none is given, which tells
-            the counts of all processes where `PROMETHEUS_MULTIPROC_DIR` is set.
+        registry: The registry of the metrics; a new one by default, which has the counts of all
+            processes if `PROMETHEUS_MULTIPROC_DIR` is set.
         buckets: The upper bounds of the buckets of durations, in seconds.
-        max_tools: The most tools that have labels of their own.
+        max_tools: The most tools with a label.
 
     Attributes:
-        registry: The registry that is to be told.
+        registry: The registry to serve.
 
     Example:
         >>> from toolstile import Host, ToolCall
@@ -93,7 +93,7 @@ class CallMetrics(Collector):
     @hookimpl
     @contextmanager
     def toolstile_lifespan(self, host: HostHandle) -> Generator[None]:
-        """Know the host, whose inbox has the questions that wait."""
+        """Count the waiting questions of the host's inbox within the block."""
         self._host = host
         try:
             yield
@@ -106,8 +106,11 @@ class CallMetrics(Collector):
         tool = UNKNOWN if event.tool is None else self._label(event.tool.name)
         self._calls.labels(tool, str(event.status)).inc()
         self._duration.labels(tool).observe(event.duration)
-        for policy in _deniers(event):
-            self._denials.labels(tool, policy).inc()
+        if event.status is Status.DENIED:
+            denials = [each for each in event.decisions if each.verdict is Verdict.DENY]
+            other = APPROVER if APPROVAL in event.attributes else HOST
+            for policy in {each.policy or HOST for each in denials} or {other}:
+                self._denials.labels(tool, policy).inc()
         if event.rolled_back:
             self._rollbacks.labels(tool).inc()
         if event.reruns:
@@ -132,7 +135,7 @@ class CallMetrics(Collector):
     async def __call__(
         self, scope: dict[str, Any], _receive: object, send: Callable[[Any], Awaitable[None]]
     ) -> None:
-        """Tell the counts to a scraper."""
+        """Serve the counts to a scraper."""
         accepts = b",".join(value for name, value in scope["headers"] if name == b"accept")
         encode, content_type = choose_encoder(accepts.decode("latin-1"))
         # The questions are read from a file.
@@ -143,10 +146,10 @@ class CallMetrics(Collector):
 
     @contextmanager
     def served(self, address: str, port: int) -> Generator[None]:
-        """Tell the counts at a port within the block.
+        """Serve the counts at a port within the block.
 
         Raises:
-            ConfigurationError: The port cannot be had.
+            ConfigurationError: If the port cannot be used.
         """
         try:
             server, thread = start_http_server(port, address, self.registry)
@@ -167,10 +170,3 @@ class CallMetrics(Collector):
             return OTHERS
         self._tools.add(name)
         return name
-
-
-def _deniers(event: ToolInvoked) -> set[str]:
-    if event.status is not Status.DENIED:
-        return set()
-    named = {each.policy or HOST for each in event.decisions if each.verdict is Verdict.DENY}
-    return named or {APPROVER if APPROVAL in event.attributes else HOST}

@@ -26,7 +26,7 @@ from toolstile_plugins.planning.model import (
     register_reducers,
 )
 
-NO_PLAN: Final = "There is no plan. Call planning_setup_plan first, then retry."
+NO_PLAN: Final = "The session has no plan. Call planning_setup_plan first, then retry."
 
 
 def _set_up(params: SetupPlan, *, context: ToolContext) -> ToolResult[Plan]:
@@ -59,8 +59,8 @@ def _update(params: UpdateStep, *, context: ToolContext) -> ToolResult[Plan]:
     if plan.find(params.step_id) is None:
         ids = ", ".join(str(step.step_id) for step in plan.steps) or "none; add steps first"
         return ToolResult.error(
-            f"There is no step {params.step_id}. Steps there are: {ids}. Use one of these, "
-            "then retry."
+            f"The plan has no step {params.step_id}. Its steps are: {ids}. Use one of these, then "
+            "retry."
         )
     context.session.dispatch(params)
     return _result(context, f"Step {params.step_id} is updated.")
@@ -147,18 +147,17 @@ class PlanningStrategy(Enum):
 
 _MINDSETS: Final[dict[PlanningStrategy, str]] = {
     PlanningStrategy.REACT: (
-        "Work in short turns: think about what you know and what you need next, call one tool, "
-        "look at what it tells you, then think again. Let each observation decide the next "
-        "action, and do not plan further than you can see.\n\n"
-        "Keep what you observe as a note of the step it belongs to, so that later turns can "
-        "build on it."
+        "Work in short turns: think about your knowledge and your next need, call one tool, look "
+        "at its result, then think again. Let each observation decide the next action, and do not "
+        "plan further than you can see.\n\n"
+        "Keep each observation as a note of its step, so that later turns can build on it."
     ),
     PlanningStrategy.PLAN_ACT_REFLECT: (
-        "Lay out the whole plan before you act: every step that leads to the objective, in the "
-        "order in which you will take them. Then carry the steps out one after the other.\n\n"
-        "After each step, stop and reflect: did it do what you expected, and does the rest of "
-        "the plan still hold? Append the reflection to the step as a note, and fix the plan "
-        "before you go on."
+        "Lay out the whole plan before you act: every step that leads to the objective, in order. "
+        "Then carry the steps out one after the other.\n\n"
+        "After each step, stop and reflect: is the result as expected, and does the rest of the "
+        "plan still hold? Append the reflection to the step as a note, and fix the plan before you "
+        "continue."
     ),
     PlanningStrategy.GOAL_DECOMPOSE_ROUTE_SYNTHESISE: (
         "Say the goal again in your own words, and make that the objective. Break it into "
@@ -182,18 +181,24 @@ Keep a plan for work that takes more than a few actions.
 - `planning_setup_plan` begins a plan: an objective and, if you know them, first steps.
 - `planning_add_step` adds steps at the end. Use the ids that it answers with.
 - `planning_update_step` changes a step's title or status, or keeps a note with it.
-- `planning_read_plan` shows the plan as it is now.
+- `planning_read_plan` shows the current plan.
 
 **Rules**
 
-- Mark a step `in_progress` when you begin it and `done` as soon as it is.
+- Mark a step `in_progress` when you begin it and `done` as soon as it is complete.
 - Have one step in progress at a time, and keep titles short.
 - When all steps are done, the plan is completed by itself."""
 
 
-def guidance(strategy: PlanningStrategy) -> str:
+def guidance(strategy: object) -> str:
     """Return the section's text: the same structure, with the strategy's mindset."""
-    return _TEMPLATE.format(mindset=_MINDSETS[strategy])
+    try:
+        mindset = _MINDSETS[PlanningStrategy(strategy)]
+    except ValueError:
+        known = ", ".join(each.value for each in PlanningStrategy)
+        msg = f"PlanningToolsSection: the strategy {strategy!r} is unknown; give one of {known}."
+        raise DefinitionError(msg) from None
+    return _TEMPLATE.format(mindset=mindset)
 
 
 class PlanningToolsSection(MarkdownSection):
@@ -205,7 +210,7 @@ class PlanningToolsSection(MarkdownSection):
         accepts_overrides: Whether the tools' descriptions may be overridden.
 
     Raises:
-        DefinitionError: When there is no such strategy.
+        DefinitionError: For an unknown strategy.
 
     Example:
         >>> [tool.name for tool in PlanningToolsSection().tools][0]
@@ -225,18 +230,9 @@ class PlanningToolsSection(MarkdownSection):
         super().__init__(
             key="planning",
             title="Planning",
-            template=guidance(_known(strategy)),
+            template=guidance(strategy),
             tools=tools,
             on_session=register_reducers,
         )
         if session is not None:
             register_reducers(session)
-
-
-def _known(strategy: object) -> PlanningStrategy:
-    try:
-        return PlanningStrategy(strategy)
-    except ValueError:
-        known = ", ".join(mindset.value for mindset in PlanningStrategy)
-        msg = f"PlanningToolsSection: there is no strategy {strategy!r}; give one of {known}."
-        raise DefinitionError(msg) from None

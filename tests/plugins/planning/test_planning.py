@@ -304,8 +304,8 @@ def test_a_strategy_there_is_not_is_refused_with_those_there_are() -> None:
     with pytest.raises(DefinitionError) as raised:
         PlanningToolsSection(strategy=unknown)
     assert str(raised.value) == (
-        "PlanningToolsSection: there is no strategy 'reakt'; give one of react, plan_act_reflect, "
-        "goal_decompose_route_synthesise."
+        "PlanningToolsSection: the strategy 'reakt' is unknown; give one of react, "
+        "plan_act_reflect, goal_decompose_route_synthesise."
     )
 
 
