@@ -32,7 +32,7 @@ def late(function: str) -> Callable[[HostHandle, argparse.Namespace], int]:
 
 
 def listed_examples(examples: Mapping[str, str]) -> str:
-    """Return the examples of a help text: for each, what is typed and what it does."""
+    """Return the examples of a help text: each command line with its purpose."""
     width = max(map(len, examples))
     lines = [f"  {typed:{width}}  {does}" for typed, does in examples.items()]
     return "\n".join(["examples:", *lines])
@@ -44,7 +44,7 @@ def subcommands(
     """Return a function that adds a command beneath a command, and returns the new parser.
 
     The function takes the name, one line for the help, and examples: pairs of the words after the
-    name and what they do.
+    name and their purpose.
     """
     adder = parser.add_subparsers(dest="what", required=required)
 
@@ -83,11 +83,11 @@ def needing(told: str, extra: str) -> Generator[None]:
     """Say how to install an extra if an import within the block finds it missing.
 
     Args:
-        told: What needs the extra; `{name}` stands for the module that is missing.
+        told: The feature that needs the extra; `{name}` is replaced by the missing module.
         extra: The extra.
 
     Raises:
-        ConfigurationError: The extra is not installed.
+        ConfigurationError: If the extra is not installed.
     """
     try:
         yield
@@ -111,7 +111,8 @@ def printable_lines(text: str) -> list[str]:
 def described_category(tool: Tool[Any, Any]) -> str:
     """Return the category of a tool as a question names it.
 
-    A foreign tool is one of deletion where its server calls it destructive: it may just overwrite.
+    A foreign tool has the category of deletion if its server calls it destructive, although it may
+    only overwrite.
     """
     if tool.category == "delete" and tool.origin is not None:
         return "destructive"

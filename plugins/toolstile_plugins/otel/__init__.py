@@ -2,7 +2,7 @@
 
 Settings, `[plugins.otel]`: see `OtelSettings`. `toolstile run --trace console|otlp|FILE` and
 `toolstile call --trace ...` export the spans; so does the environment (`OTEL_TRACES_EXPORTER`,
-`OTEL_EXPORTER_OTLP_ENDPOINT`). An application's own provider is used as soon as it is configured.
+`OTEL_EXPORTER_OTLP_ENDPOINT`). The plugin uses an application's provider once it is configured.
 Without OpenTelemetry, nothing is imported and nothing is added to a call.
 """
 
@@ -32,7 +32,7 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_diagnose(settings: OtelSettings) -> Iterator[Diagnostic]:
-    """Find out whether spans can be exported to where the settings say; nothing is opened."""
+    """Report whether the configured export of spans is possible; nothing is opened."""
     if settings.trace is None:
         return
     if names_file(settings.trace):
@@ -46,7 +46,7 @@ def toolstile_diagnose(settings: OtelSettings) -> Iterator[Diagnostic]:
         yield Diagnostic.error("spans", str(error), extra_remedy("otlp"))
         return
     names = ", ".join(exporters) or "none: the environment names none"
-    yield Diagnostic.ok("spans", f"The exporters are there ({names}).")
+    yield Diagnostic.ok("spans", f"The exporters are installed ({names}).")
 
 
 @hookimpl
@@ -58,7 +58,7 @@ def toolstile_commands() -> list[Command]:
 @hookimpl
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: OtelSettings) -> Generator[None]:
-    """Trace the host's calls while it is open, where there is a provider to trace them with."""
+    """Trace the host's calls while it is open, if a provider is configured."""
     # A configured provider implies an imported interface; all else is imported late.
     if settings.trace is None and "opentelemetry" not in sys.modules:
         yield

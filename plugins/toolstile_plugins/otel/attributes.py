@@ -1,4 +1,4 @@
-"""Attributes of a call's span: the GenAI conventions', and our own."""
+"""Attributes of a call's span: by the GenAI conventions, and our own."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EXECUTE_TOOL: Final = "execute_tool"
 FUNCTION: Final = "function"
 """The type of all tools here: the host runs them on the model's behalf."""
 MAX_NAME: Final = 128
-"""Characters of a name that no tool has: a model may have made it up."""
+"""The most characters of the name of an unknown tool, which a model may have made up."""
 
 NOTED: Final = {calls.APPROVAL: APPROVAL, calls.DRY_RUN: DRY_RUN, "ledger.state": LEDGER_STATE}
 """Attributes that plugins set on a call, and their names on the span."""
@@ -70,7 +70,7 @@ def span_name(tool: str) -> str:
 
 
 def of_name(name: str) -> Attributes:
-    """Return the attributes of a call before its tool is found; sampling can go by them."""
+    """Return the attributes of a call before its tool is found, for sampling."""
     return {OPERATION_NAME: EXECUTE_TOOL, TOOL_NAME: _shown(name)}
 
 
@@ -115,11 +115,11 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
 
 
 def error_type(event: ToolInvoked) -> str | None:
-    """Return the class of error that a call ended with, None where it did not.
+    """Return the class of error of a failed call, else None.
 
-    `tool_error` is reported by the handler itself, `timeout` is its timeout. An exception is
-    named by its class, and anything else by the outcome. A call that waits for approval,
-    pauses the run or opens sections has not failed.
+    The handler reports `tool_error`, `timeout` is its timeout. An exception has the name of its
+    class, another failure the name of the outcome. A call that waits for approval, pauses the run
+    or opens sections has not failed.
     """
     status = event.status
     if status in _NO_ERRORS or isinstance(event.error, _NOT_FAILING):
@@ -130,7 +130,7 @@ def error_type(event: ToolInvoked) -> str | None:
 
 
 def _shown(name: str) -> str:
-    # One lone surrogate in the name of a span, and its exporter loses all that it has to send.
+    # Because of a lone surrogate in the name of a span, its exporter would lose the whole batch.
     return encodable(name[:MAX_NAME])
 
 

@@ -1,4 +1,4 @@
-"""The option of commands that make calls: where their spans go."""
+"""The option `--trace` of commands that make calls: the export of their spans."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from toolstile_hookspecs import Command
 
 ENVIRONMENT: Final = "env"
-"""The setting by which spans go where the variables say."""
+"""The setting for an export by the environment variables."""
 TRACE: Final = "plugins.otel.trace"
 _ASKING: Final = (
     "OTEL_TRACES_EXPORTER",
@@ -19,7 +19,7 @@ _ASKING: Final = (
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 )
-"""Variables that say where telemetry goes, and so that it is wanted."""
+"""Variables that configure an export, and so ask for it."""
 
 
 def _add_trace(parser: argparse.ArgumentParser) -> None:
@@ -35,16 +35,11 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
     return {} if args.trace is None else {TRACE: args.trace}
 
 
-def _is_asked_for() -> bool:
-    """Tell whether the environment says where telemetry goes."""
-    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return False
-    return any(os.environ.get(name, "").strip() for name in _ASKING)
-
-
 def commands(command: type[Command]) -> list[Command]:
-    """Return the commands with the option, and those that export no spans."""
-    defaults = {TRACE: ENVIRONMENT} if _is_asked_for() else {}
+    """Return the commands with the option, and the commands that export no spans."""
+    is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    is_asked_for = any(os.environ.get(name, "").strip() for name in _ASKING)
+    defaults = {TRACE: ENVIRONMENT} if is_asked_for and not is_disabled else {}
     dispatching = [
         command(
             name=name,

@@ -1,4 +1,4 @@
-"""Providers of our own, where the settings, an option or the environment ask for them."""
+"""The plugin's own providers, for the settings, an option or the environment."""
 
 from __future__ import annotations
 
@@ -40,18 +40,26 @@ PROTOCOLS: Final = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc
 
 @contextmanager
 def exporting(where: str) -> Generator[Providers]:
-    """Give providers that export to where the settings say, until the end.
+    """Give providers that export to the configured place, within the block.
 
-    The first in a process become the global ones, so that what handlers trace goes along.
+    The first providers in a process become the global ones, so that handlers can use them.
 
     Raises:
-        ConfigurationError: When an exporter is not installed, or the file cannot be written.
+        ConfigurationError: If an exporter is not installed, or the file cannot be written.
     """
     with ExitStack() as stack:
         exporters: list[Exporter] = []
         processors = [*_processors(where, stack, exporters)]
-        readers = [*_readers(where, exporters)]
-        resource = _resource()
+        readers: list[MetricReader] = []
+        for name in _of_metrics(where):
+            made = _loaded("metrics", name)()
+            if not isinstance(made, MetricReader):
+                exporters.append(made)
+                made = PeriodicExportingMetricReader(made)
+            readers.append(made)
+        resource = Resource.create()
+        if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+            resource = resource.merge(Resource({SERVICE_NAME: SERVICE}))
         spans = TracerProvider(resource=resource, shutdown_on_exit=False)
         for processor in processors:
             spans.add_span_processor(processor)
@@ -60,7 +68,10 @@ def exporting(where: str) -> Generator[Providers]:
             meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         shutdowns = [provider.shutdown for provider in (spans, meters) if provider is not None]
         stack.callback(end, shutdowns, exporters)
-        _make_global(spans, meters)
+        if not is_real(trace.get_tracer_provider()):
+            trace.set_tracer_provider(spans)
+        if meters is not None and not is_real(metrics.get_meter_provider()):
+            metrics.set_meter_provider(meters)
         yield Providers(spans, meters)
 
 
@@ -68,7 +79,7 @@ def named(where: str) -> list[str]:
     """Return the exporters of spans that the settings or the environment name.
 
     Raises:
-        ConfigurationError: When one of them, or of those of metrics, is not installed.
+        ConfigurationError: If one of them, or an exporter of metrics, is not installed.
     """
     traces = _of_traces(where)
     for name in traces:
@@ -79,16 +90,16 @@ def named(where: str) -> list[str]:
     return traces
 
 
-def _make_global(spans: TracerProvider, meters: MeterProvider | None) -> None:
-    if not is_real(trace.get_tracer_provider()):
-        trace.set_tracer_provider(spans)
-    if meters is not None and not is_real(metrics.get_meter_provider()):
-        metrics.set_meter_provider(meters)
-
-
 def _processors(where: str, stack: ExitStack, exporters: list[Exporter]) -> Iterable[SpanProcessor]:
     if names_file(where):
-        yield _to_file(where, stack, exporters)
+        out = stack.enter_context(_appended(where))
+        exporter = CountingExporter(
+            ConsoleSpanExporter(out=out, formatter=lambda span: f"{span.to_json(indent=None)}\n"),
+            f"See that {where} can be written: its disk may be full.",
+        )
+        exporters.append(exporter)
+        # Each span at once, so that a process that dies has written it.
+        yield SimpleSpanProcessor(exporter)
         return
     for name in _of_traces(where):
         if name == CONSOLE:
@@ -97,27 +108,6 @@ def _processors(where: str, stack: ExitStack, exporters: list[Exporter]) -> Iter
             exporter = CountingExporter(_loaded("traces", name)())
             exporters.append(exporter)
             yield BatchSpanProcessor(exporter)
-
-
-def _to_file(file: str, stack: ExitStack, exporters: list[Exporter]) -> SpanProcessor:
-    out = stack.enter_context(_appended(file))
-    exporter = CountingExporter(
-        ConsoleSpanExporter(out=out, formatter=lambda span: f"{span.to_json(indent=None)}\n"),
-        f"See that {file} can be written: its disk may be full.",
-    )
-    exporters.append(exporter)
-    # Each span at once, so that it is there whatever becomes of the process.
-    return SimpleSpanProcessor(exporter)
-
-
-def _readers(where: str, exporters: list[Exporter]) -> Iterable[MetricReader]:
-    for name in _of_metrics(where):
-        made = _loaded("metrics", name)()
-        if isinstance(made, MetricReader):
-            yield made
-        else:
-            exporters.append(made)
-            yield PeriodicExportingMetricReader(made)
 
 
 def _of_traces(where: str) -> list[str]:
@@ -131,7 +121,7 @@ def _of_metrics(where: str) -> list[str]:
 
 
 def _shown(span: ReadableSpan) -> str:
-    """Return a span as a line for people; a file has all there is to know."""
+    """Return a span as a line for people; a file has the whole span."""
     attributes = span.attributes or {}
     outcome = attributes.get(OUTCOME, span.status.status_code.name.lower())
     milliseconds = ((span.end_time or 0) - (span.start_time or 0)) / 1_000_000
@@ -150,10 +140,21 @@ def _appended(file: str) -> Generator[IO[str]]:
     except OSError as error:
         raise ConfigurationError(
             f"Spans cannot be written to {file!r}: {error.strerror}. Name a file that can be "
-            f"written, in a folder that is there, or {CONSOLE} or {OTLP}."
+            f"written, in a folder that exists, or {CONSOLE} or {OTLP}."
         ) from error
     try:
-        _share(out, file)
+        # Several hosts may append to a file of spans, but a record has its file alone.
+        fcntl.flock(out, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        out.close()
+        raise ConfigurationError(
+            f"Spans cannot be written to {file!r}: it is being written as something else, such as "
+            "a record. Name another file."
+        ) from error
+    except OSError as error:
+        # Not every file can be locked: a pipe or a file on another machine may not.
+        log.debug("%s is not locked: %s", file, error)
+    try:
         yield out
     finally:
         # A failed write was reported before.
@@ -161,26 +162,8 @@ def _appended(file: str) -> Generator[IO[str]]:
             out.close()
 
 
-def _share(out: IO[str], file: str) -> None:
-    """Lock a file together with others that append to it.
-
-    Raises:
-        ConfigurationError: When another owner has it alone, such as a record.
-    """
-    try:
-        fcntl.flock(out, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise ConfigurationError(
-            f"Spans cannot be written to {file!r}: it is being written as something else, such as "
-            "a record. Name another file."
-        ) from error
-    except OSError as error:
-        # Not every file can be locked: a pipe may not, nor what lies in another machine.
-        log.debug("%s is not locked: %s", file, error)
-
-
 def _names(variable: str, signal: str) -> list[str]:
-    """Return the exporters that the environment names, OTLP where it only says where to."""
+    """Return the exporters that the environment names, OTLP if it only names an endpoint."""
     given = os.environ.get(variable, "")
     names = [name.strip() for name in given.split(",") if name.strip()]
     if not names and any(
@@ -192,25 +175,15 @@ def _names(variable: str, signal: str) -> list[str]:
 
 
 def _loaded(signal: str, name: str) -> Callable[[], Any]:
-    entry = _protocol(signal) if name == OTLP else name
+    entry = name
+    if name == OTLP:
+        variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+        asked = next((os.environ[each] for each in variables if os.environ.get(each)), "")
+        entry = PROTOCOLS.get(asked.strip(), PROTOCOLS["http/protobuf"])
     for found in entry_points(group=f"opentelemetry_{signal}_exporter", name=entry):
         loaded: Callable[[], Any] = found.load()
         return loaded
-    remedy = extra_remedy(OTLP) if name == OTLP else f"Install what brings {name!r}"
+    remedy = extra_remedy(OTLP) if name == OTLP else f"Install a package with {name!r}"
     raise ConfigurationError(
-        f"Telemetry cannot be exported: there is no exporter {entry!r} for {signal}. {remedy}."
+        f"Telemetry cannot be exported: the exporter {entry!r} for {signal} is missing. {remedy}."
     )
-
-
-def _protocol(signal: str) -> str:
-    """Return the entry point of the OTLP exporter for the protocol that is asked for."""
-    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    asked = next((os.environ[name] for name in variables if os.environ.get(name)), "")
-    return PROTOCOLS.get(asked.strip(), PROTOCOLS["http/protobuf"])
-
-
-def _resource() -> Resource:
-    resource = Resource.create()
-    if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
-        resource = resource.merge(Resource({SERVICE_NAME: SERVICE}))
-    return resource

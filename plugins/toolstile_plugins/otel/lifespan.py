@@ -1,4 +1,4 @@
-"""The providers that calls are traced with: our own, or those of the application."""
+"""The providers that trace the calls: ours, or the application's."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = logging.getLogger("toolstile.otel")
 
 @contextmanager
 def open_providers(trace: str | None) -> Generator[Providers | None]:
-    """Give the providers that calls are traced with, None without any.
+    """Give the providers that trace the calls, or None.
 
     Args:
-        trace: Where spans go, see `OtelSettings`; None for wherever the application sends them.
+        trace: The place for spans, see `OtelSettings`; None for the application's providers.
 
     Raises:
-        ConfigurationError: When an exporter cannot be used. Where only the environment asks,
-            which may be meant for other programs, that is logged.
+        ConfigurationError: If an exporter cannot be used. If only the environment asks, which may
+            be meant for other programs, the fault is logged.
     """
     if trace is None:
         yield find_providers()
@@ -33,24 +33,18 @@ def open_providers(trace: str | None) -> Generator[Providers | None]:
             # Late, as it imports the SDK.
             from toolstile_plugins.otel.exporters import exporting
 
-            # Whatever traces imports it, and it does not bear what OTEL_PROPAGATORS may name.
+            # All tracing imports it, and the import fails for a wrong name in OTEL_PROPAGATORS.
             importlib.import_module("opentelemetry.propagate")
             providers: Providers | None = stack.enter_context(exporting(trace))
         except Exception as error:
-            failure = _failure_of(error)
+            failure = error
+            if not isinstance(error, ConfigurationError):  # such as one about a variable
+                failure = ConfigurationError(
+                    f"Telemetry cannot be exported: {str(error).rstrip('.')}. Fix the OTEL_* "
+                    "variable that says so, or unset it."
+                )
             if trace != ENVIRONMENT:
                 raise failure from error
             log.warning("%s The OTEL_* variables are left alone.", failure)
             providers = find_providers()
         yield providers
-
-
-def _failure_of(error: Exception) -> ConfigurationError:
-    if isinstance(error, ConfigurationError):
-        return error
-    # What OpenTelemetry raises where a variable says what it cannot use.
-    reason = str(error).rstrip(".")
-    return ConfigurationError(
-        f"Telemetry cannot be exported: {reason}. Fix the OTEL_* variable that says so, or unset "
-        "it."
-    )

@@ -33,7 +33,7 @@ under_way: Final[ContextVar[CallTrace | None]] = ContextVar("toolstile_otel", de
 
 @contextmanager
 def ids_in_logs() -> Generator[None]:
-    """Let all log records made within the block carry the ids of the current call.
+    """Add the ids of the current call to all log records within the block.
 
     They are `otelTraceID`, `otelSpanID` and `otelTraceSampled`, as in the instrumentation of
     OpenTelemetry, and `toolstileCallID`. Outside of calls they are `0` and empty.
@@ -50,7 +50,7 @@ def ids_in_logs() -> Generator[None]:
 
 
 class _Factory:
-    """Makes log records with ids; one that others have wrapped meanwhile is only switched off."""
+    """Makes log records with ids; if another factory wraps it meanwhile, it is switched off."""
 
     __slots__ = ("_make", "active")
 
@@ -78,9 +78,9 @@ NO_LINKS: Final[tuple[Link, ...]] = ()
 def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
     """Return the parent context of a call's span, and its links.
 
-    The trace context in the call's `meta` (`traceparent` and the like) is honoured. A current
-    span of the same trace is nearer: a server's, or that of the calling call. The current span
-    of another trace is linked.
+    The parent is the trace context in the call's `meta` (`traceparent` and the like), or the
+    current span of the same trace, such as a server's or the calling call's, which is nearer. The
+    current span of another trace is linked.
     """
     if not call.meta:
         return None, NO_LINKS
@@ -88,8 +88,8 @@ def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
     try:
         context = propagate.extract(carrier, otel_context.get_current())
     except Exception:
-        # A caller may send anything, and the call's span does not rest on it.
-        log.debug("What came with call %s cannot be read.", call.id, exc_info=True)
+        # A caller may send anything, and the call's span does not depend on it.
+        log.debug("The trace context of call %s cannot be read.", call.id, exc_info=True)
         return None, NO_LINKS
     here = trace.get_current_span()
     local = here.get_span_context()
@@ -103,13 +103,13 @@ def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
 
 @dataclass
 class ProcessTrace:
-    """The trace context that goes along into the process of an isolated handler.
+    """The trace context for the process of an isolated handler.
 
     Args:
         carrier: The context of the call's span, as `propagate.inject` writes it.
         call_id: The id of the call.
-        where: Where spans are exported to, None for wherever the handler's module does.
-        logs: Whether records of logs carry the ids.
+        where: The place for spans, None if the handler's module configures it.
+        logs: Whether log records carry the ids.
     """
 
     carrier: dict[str, str]
@@ -122,20 +122,26 @@ class ProcessTrace:
 
     @classmethod
     def of(cls, span: Span, call: ToolCall, where: str | None, *, logs: bool) -> ProcessTrace:
-        """Return the trace that goes along with a call."""
+        """Return the trace context of a call."""
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
         return cls(carrier, str(call.id), where, logs)
 
     def __enter__(self) -> None:
-        """Let the span be current; export as the parent does, unless the handler's module does."""
+        """Make the span current; export as the parent does, unless the handler's module does."""
         with ExitStack() as stack:
             own = None
             if self.where is not None and find_providers() is None:
                 own = stack.enter_context(open_providers(self.where))
             if own is None:
+
+                def flush() -> None:
+                    providers: Any = trace.get_tracer_provider(), metrics.get_meter_provider()
+                    flushes = [getattr(each, "force_flush", None) for each in providers]
+                    ended(started([each for each in flushes if each is not None]), patience())
+
                 # The process ends without the usual clean-up.
-                stack.callback(_flush)
+                stack.callback(flush)
             token = otel_context.attach(propagate.extract(self.carrier))
             stack.callback(otel_context.detach, token)
             if self.logs:
@@ -144,12 +150,6 @@ class ProcessTrace:
             self._stack = stack.pop_all()
 
     def __exit__(self, *error: object) -> None:
-        """Export what was traced here."""
+        """Export the spans of this process."""
         if self._stack is not None:
             self._stack.close()
-
-
-def _flush() -> None:
-    providers: tuple[Any, ...] = (trace.get_tracer_provider(), metrics.get_meter_provider())
-    flushes = [provider.force_flush for provider in providers if hasattr(provider, "force_flush")]
-    ended(started(flushes), patience())

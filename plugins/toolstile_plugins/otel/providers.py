@@ -25,7 +25,7 @@ class Providers:
 
     Args:
         spans: Makes tracers.
-        metrics: Makes meters, None where durations go nowhere.
+        metrics: Makes meters, None to drop durations.
     """
 
     spans: TracerProvider
@@ -33,7 +33,7 @@ class Providers:
 
 
 def find_providers() -> Providers | None:
-    """Return the providers that the application has configured, None without any."""
+    """Return the providers that the application has configured, or None."""
     spans = _configured("opentelemetry.trace", "get_tracer_provider", "_TRACER_PROVIDER")
     metrics = _configured("opentelemetry.metrics", "get_meter_provider", "_METER_PROVIDER")
     if spans is None and metrics is None:
@@ -46,7 +46,7 @@ def find_providers() -> Providers | None:
 
 
 def is_real(provider: object) -> bool:
-    """Tell whether a provider does anything; those of the interface itself do not."""
+    """Return whether a provider does anything; the providers of the interface do not."""
     home = type(provider).__module__
     return not home.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 

@@ -1,4 +1,4 @@
-"""The settings of tracing."""
+"""The settings of tracing, the table `[plugins.otel]`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,8 @@ _CAPTURING: Final = frozenset({"true", "span_only", "span_and_event"})
 
 
 def names_file(trace: str) -> bool:
-    """Tell whether spans go to a file of that name."""
+    """Return whether spans go to a file of that name."""
     return trace not in {CONSOLE, OTLP, ENVIRONMENT}
-
-
-def _captures() -> bool:
-    return os.environ.get(CAPTURE_VARIABLE, "").lower() in _CAPTURING
 
 
 class OtelSettings(BaseModel):
@@ -32,14 +28,16 @@ class OtelSettings(BaseModel):
     Args:
         trace: The place for spans: `console` (standard error), `otlp` (OTLP over HTTP, together
             with metrics), `env` (as the `OTEL_*` variables say), or a file. A file gets one JSON
-            object per line. Without it, the application's own provider is used, if it has one.
+            object per line. Without it, spans go to the application's provider, if it has one.
         capture: Whether spans carry arguments and results, secrets masked. By default as
-            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, which is no.
+            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else not.
         stages: Whether every stage of a call has a span, within that of the call.
         logs: Whether log records made within a call carry the ids of its trace, span and call.
     """
 
     trace: Annotated[str, StringConstraints(min_length=1)] | None = None
-    capture: bool = Field(default_factory=_captures)
+    capture: bool = Field(
+        default_factory=lambda: os.environ.get(CAPTURE_VARIABLE, "").lower() in _CAPTURING
+    )
     stages: bool = False
     logs: bool = True

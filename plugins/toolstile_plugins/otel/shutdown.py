@@ -6,6 +6,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import TIMEOUT_MAX, Lock, Thread
 from time import monotonic
 from typing import Final, Protocol
@@ -19,7 +20,7 @@ from toolstile_hookspecs.support.text import counted
 log = logging.getLogger("toolstile.otel")
 
 PATIENCE: Final = 3.0
-"""Seconds for which the end waits, unless the environment says how long an export may take."""
+"""Seconds for which the end waits, unless the environment limits the time of an export."""
 _TIMEOUTS: Final = (
     "OTEL_EXPORTER_OTLP_TIMEOUT",
     "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
@@ -33,7 +34,7 @@ COLLECTOR: Final = (
     "OTEL_EXPORTER_OTLP_TIMEOUT says for how many seconds to wait for it."
 )
 LAST: Final = 1.0
-"""Seconds more, for exporters that have to give up."""
+"""Further seconds, for exporters that must give up."""
 
 
 def started(steps: Sequence[Step]) -> list[Thread]:
@@ -54,7 +55,7 @@ def _taken(step: Step) -> None:
 
 
 def ended(threads: Sequence[Thread], seconds: float) -> bool:
-    """Wait for threads, and tell whether all have ended in time."""
+    """Wait for threads, and return whether all have ended in time."""
     until = monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, until - monotonic()))
@@ -63,35 +64,23 @@ def ended(threads: Sequence[Thread], seconds: float) -> bool:
 
 def patience() -> float:
     """Return the seconds for which the end waits for exports."""
-    given = [_number(os.environ.get(name, "")) for name in _TIMEOUTS]
-    return min(max(given), TIMEOUT_MAX) or PATIENCE
-
-
-def _number(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        return 0.0
-    return seconds if seconds > 0 else 0.0  # not NaN, either
+    longest = 0.0
+    for name in _TIMEOUTS:
+        with suppress(ValueError):
+            seconds = float(os.environ.get(name, ""))
+            longest = max(longest, seconds if seconds > 0 else 0.0)  # not NaN, either
+    return min(longest, TIMEOUT_MAX) or PATIENCE
 
 
 class Exporter(Protocol):
     """Sends spans or metrics."""
 
     def shutdown(self) -> None:
-        """Send nothing more, and give up what waits to be tried again."""
+        """Send nothing more, and drop all retries."""
 
 
 class CountingExporter(SpanExporter):
-    """Counts the spans that an exporter could not export, or has not yet.
-
-    Args:
-        exporter: The exporter.
-        remedy: The remedy where it cannot export.
-
-    Attributes:
-        lost: The number of these spans.
-    """
+    """Counts in `lost` the spans that an exporter could not export, or has not exported yet."""
 
     def __init__(self, exporter: SpanExporter, remedy: str = COLLECTOR) -> None:
         self._exporter = exporter
@@ -101,7 +90,7 @@ class CountingExporter(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Export spans."""
-        # Lost until it is known better: an export may not end before all else does.
+        # Lost until the export has ended: the process may end before.
         self._count(len(spans))
         exported = self._exporter.export(spans)
         if exported is SpanExportResult.SUCCESS:
@@ -113,7 +102,7 @@ class CountingExporter(SpanExporter):
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
-        """Export what it keeps back."""
+        """Export the spans that it has buffered."""
         return self._exporter.force_flush(timeout_millis)
 
     def _count(self, more: int) -> None:
@@ -125,7 +114,7 @@ def end(shutdowns: Sequence[Step], exporters: Sequence[Exporter]) -> None:
     """Shut providers down, all at once, which exports the rest; late exporters give up."""
     threads = started(shutdowns)
     if not ended(threads, patience()):
-        # One that hangs need not end now, either.
+        # A thread that hangs may not end after this, either.
         ended([*threads, *started([exporter.shutdown for exporter in exporters])], LAST)
     lost: Counter[str] = Counter()
     for exporter in exporters:

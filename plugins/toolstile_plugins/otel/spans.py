@@ -1,4 +1,4 @@
-"""The span and duration of a call: opened before anything else, closed when all is known."""
+"""The span and duration of a call, from its beginning to its event."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DURATION: Final = "gen_ai.execute_tool.duration"
 BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
 """Upper bounds in seconds, from 10 ms to 81.92 s."""
 OTHER: Final = "_OTHER"
-"""Stands for all names that no tool has: a model may make up any number of them."""
+"""The name for all unknown tools: a model may make up any number of names."""
 
 
 class Durations:
@@ -68,7 +68,7 @@ class Durations:
         self._of_tool: dict[str, dict[str, str]] = {}
 
     def record(self, event: ToolInvoked, seconds: float) -> None:
-        """Count a call that took so many seconds."""
+        """Count a call of this duration."""
         name = event.tool.name if event.tool is not None else OTHER
         attributes = self._of_tool.get(name)
         if attributes is None:
@@ -83,15 +83,10 @@ NANOSECONDS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The attributes of calls of one name that are known at their beginning.
-
-    Args:
-        tool: The tool that was found for the name last time, None where none was.
-        span_name: The name of their spans.
-        attributes: What their spans say of it.
-    """
+    """The attributes of calls of one name that are known at their beginning."""
 
     tool: Tool[Any, Any] | None
+    """The tool that was found for the name last time, if any."""
     span_name: str
     attributes: Attributes
 
@@ -176,7 +171,7 @@ class CallSpan:
 
 
 class StagedCallSpan(CallSpan):
-    """The span of a call whose stages have spans of their own."""
+    """The span of a call whose stages have spans, too."""
 
     __slots__ = ("_stages",)
 
@@ -213,7 +208,7 @@ class StagedCallSpan(CallSpan):
 
 
 class CallTracing:
-    """Opens a span for every call, and closes it with what its event says."""
+    """Opens a span for every call, and closes it with the attributes of its event."""
 
     def __init__(self, settings: OtelSettings, providers: Providers) -> None:
         self.tracer: Tracer = providers.spans.get_tracer(SCOPE, VERSION)
@@ -238,13 +233,13 @@ class CallTracing:
             span.event = event
 
     def known(self, name: str) -> Known:
-        """Return what is known of calls of a name."""
+        """Return the known attributes of calls of a name."""
         found = self._known.get(name)
-        # Names that no tool has are not kept: a model may make up any number of them.
+        # Names of unknown tools are not kept: a model may make up any number of them.
         return Known(None, span_name(name), of_name(name)) if found is None else found
 
     def learn(self, name: str, tool: Tool[Any, Any]) -> Known:
-        """Remember the tool of a name, where it is one of the tool's own."""
+        """Remember the tool of a name, if it is one of the tool's names."""
         found = Known(tool, span_name(tool.name), of_tool(tool))
         if name in {tool.name, tool.wire_name}:
             self._known[name] = found
@@ -258,7 +253,7 @@ NAME: Final = "otel-spans"
 def traced(
     host: HostHandle, settings: OtelSettings, providers: Providers | None
 ) -> Generator[None]:
-    """Trace the calls of a host within the block, without providers as soon as there are some."""
+    """Trace the calls of a host within the block; without providers, once some are configured."""
     with ExitStack() as stack:
         if providers is not None and settings.logs:
             stack.enter_context(ids_in_logs())
@@ -274,7 +269,7 @@ def traced(
 
 
 class AwaitedTracing:
-    """Looks for a provider at each call, until there is one."""
+    """Looks for a provider at each call, until one is configured."""
 
     def __init__(self, settings: OtelSettings, stack: ExitStack) -> None:
         self._settings = settings
@@ -284,7 +279,7 @@ class AwaitedTracing:
 
     @hookimpl
     def toolstile_trace(self, call: ToolCall) -> CallSpan | None:
-        """Open the span, where there is a provider."""
+        """Open the span, if a provider is configured."""
         tracing = self.begun()
         return None if tracing is None else tracing.toolstile_trace(call)
 
@@ -295,10 +290,9 @@ class AwaitedTracing:
             self._tracing.toolstile_telemetry(event)
 
     def begun(self) -> CallTracing | None:
-        """Return the tracing, None where there is no provider yet."""
-        return self._tracing or self._begin()
-
-    def _begin(self) -> CallTracing | None:
+        """Return the tracing, None without a provider."""
+        if self._tracing is not None:
+            return self._tracing
         providers = find_providers()
         if providers is None:
             return None
@@ -314,9 +308,9 @@ _of_hosts: WeakKeyDictionary[HostHandle, CallTracing | AwaitedTracing] = WeakKey
 
 
 def tracing_of(host: HostHandle) -> CallTracing | None:
-    """Return the tracing of a host's calls, None where there is no provider.
+    """Return the tracing of a host's calls, None without a provider.
 
-    Plugins that make spans of their own use its tracer, and capture content where it does.
+    Plugins make their spans with its tracer, and capture content if it does.
     """
     tracing = _of_hosts.get(host)
     return tracing.begun() if isinstance(tracing, AwaitedTracing) else tracing

@@ -33,7 +33,7 @@ def test_the_environment_may_name_one_that_is_missing(monkeypatch: pytest.Monkey
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "zipkin_of_old")
     ((_, severity, told),) = found(trace="env")
     assert severity is Severity.ERROR
-    assert "there is no exporter 'zipkin_of_old' for traces" in told
+    assert "the exporter 'zipkin_of_old' for traces is missing" in told
 
 
 def test_a_missing_exporter_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
