@@ -35,11 +35,11 @@ class Effect:
 
     entry: LedgerEntry
     is_over: bool
-    """Whether it has expired, so that the next call of its key runs."""
+    """True once it has expired, so that the next call of its key runs."""
     due: Due | None = None
     """Its deadline, None for a settled effect."""
     is_unfit: bool = False
-    """Whether its tool cannot return the recorded value; always False in lists."""
+    """True if its tool cannot return the recorded value; always False in lists."""
 
     @property
     def name(self) -> str:

@@ -42,7 +42,7 @@ class Card:
     scopes: Sequence[Scope]
     """The scopes for which the person may grant such calls."""
     counts: bool
-    """Whether a number of calls can be granted."""
+    """True if a number of calls can be granted."""
     fault: str | None = None
     """The fault of the last answer."""
     written: str | None = None
