@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import core_schema
+
 from toolstile_hookspecs._tools.field_checks import type_faults
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.masking import Secret
@@ -59,6 +62,30 @@ class Principal:
             raise DefinitionError(f"Principal: {'; '.join(faults)}.")
         object.__setattr__(self, "groups", frozenset(self.groups))
 
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Return the schema of the one JSON form: source, id and groups, if there are any."""
+        text = core_schema.typed_dict_field(core_schema.str_schema())
+        groups = core_schema.list_schema(core_schema.str_schema())
+        form = core_schema.typed_dict_schema(
+            {
+                "source": text,
+                "id": text,
+                "groups": core_schema.typed_dict_field(groups, required=False),
+            }
+        )
+        read = core_schema.no_info_after_validator_function(
+            lambda fields: cls(**fields),
+            core_schema.no_info_before_validator_function(_as_object, form),
+        )
+        return core_schema.union_schema(
+            [core_schema.is_instance_schema(cls), read],
+            mode="left_to_right",
+            serialization=core_schema.plain_serializer_function_ser_schema(_as_form),
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle only what may be kept."""
         return Principal, (self.source, self.id, self.groups)
@@ -66,6 +93,17 @@ class Principal:
     def public(self) -> Principal:
         """Return the principal as events have it: without claims and credentials."""
         return Principal(self.source, self.id, self.groups)
+
+
+def _as_object(given: Any) -> Any:
+    # Because earlier versions wrote principals as lists, stores may hold some.
+    is_list = isinstance(given, list)
+    return dict(zip(("source", "id", "groups"), given, strict=False)) if is_list else given
+
+
+def _as_form(who: Principal) -> dict[str, Any]:
+    form: dict[str, Any] = {"source": who.source, "id": who.id}
+    return {**form, "groups": sorted(who.groups)} if who.groups else form
 
 
 def one_principal(

@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
+
+from pydantic import AfterValidator, PlainSerializer
 
 from toolstile_hookspecs.approval import PERSON_ONLY, Answer
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.execution.principal import Principal
+
+Moment = Annotated[
+    datetime,
+    AfterValidator(lambda moment: moment.astimezone(UTC)),
+    PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), when_used="json"),
+]
+"""An aware time, in JSON as ISO 8601 in UTC."""
 
 
 class QuestionState(StrEnum):
@@ -68,7 +77,7 @@ class AnswerRecord:
     answer: Answer
     by: Principal
     via: str
-    at: datetime
+    at: Moment
     reason: str | None = None
     sealed: bytes = field(default=b"", repr=False)
 
@@ -110,8 +119,8 @@ class Question:
     digest: str
     session_id: str
     principal: Principal | None
-    created: datetime
-    expires: datetime
+    created: Moment
+    expires: Moment
     sealed: bytes = field(repr=False)
     owner: str = ""
     diff: str | None = None

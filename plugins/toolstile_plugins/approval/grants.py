@@ -8,7 +8,8 @@ from typing import Final, Literal, Protocol, get_args, runtime_checkable
 from uuid import uuid4
 
 from toolstile_hookspecs import ApprovalAnswer, Principal
-from toolstile_hookspecs.services.approval_store import Question
+from toolstile_hookspecs.services.approval_store import Moment, Question
+from toolstile_hookspecs.services.json_forms import JsonForm
 from toolstile_hookspecs.support.text import wire_time
 
 Scope = Literal["session", "principal", "everybody"]
@@ -54,7 +55,7 @@ class Grant:
     scope: Scope
     session_id: str
     principal: Principal | None
-    expires: datetime
+    expires: Moment
     times: int | None
     by: Principal
     via: str
@@ -90,6 +91,9 @@ class Grant:
         times = "" if self.times is None else f", {self.times} times"
         until = f"until {wire_time(self.expires)}"
         return f"{self.tool}, {what}, {_FOR[self.scope]}, {until}{times}"
+
+
+GRANT: Final = JsonForm(Grant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import (
@@ -26,8 +26,10 @@ from toolstile_hookspecs.services.approval_store import (
     ApprovalStore,
     EventRecord,
     Listener,
+    Moment,
     Question,
 )
+from toolstile_hookspecs.services.json_forms import JsonForm
 from toolstile_hookspecs.services.recorder import Recorder
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.inbox.seal import Seal
@@ -54,7 +56,7 @@ class ApprovalEvent:
 
     id: str
     act: str
-    at: datetime
+    at: Moment
     tool: str
     subject: str
     session: str
@@ -72,8 +74,10 @@ class ApprovalEvent:
 
     def wire(self) -> dict[str, Any]:
         """Return it as JSON data."""
-        by = self.by and {"source": self.by.source, "id": self.by.id}
-        return {**asdict(replace(self, by=None)), "at": wire_time(self.at), "by": by}
+        return {**EVENT.data(self), "at": wire_time(self.at)}
+
+
+EVENT: Final = JsonForm(ApprovalEvent)
 
 
 def event_of(question: Question, act: str, at: datetime, **more: Any) -> ApprovalEvent:
@@ -110,8 +114,7 @@ class Events:
 
     def sealed(self, event: ApprovalEvent) -> EventRecord:
         """Return an event as the store keeps it."""
-        fields = {**event.wire(), "at": event.at.astimezone(UTC).isoformat()}
-        return EventRecord(event.session, event.at, self._seal.seal_event(json.dumps(fields)))
+        return EventRecord(event.session, event.at, self._seal.seal_event(EVENT.text(event)))
 
     def newest(self, most: int) -> list[ApprovalEvent]:
         """Return the newest events, the newest first."""
@@ -154,10 +157,7 @@ class Events:
     def _read(self, record: EventRecord) -> ApprovalEvent | None:
         """Return an event; None, which is logged, where it is not genuine."""
         try:
-            fields = json.loads(self._seal.event_of(record.sealed))
+            return EVENT.read(json.loads(self._seal.event_of(record.sealed)))
         except StateError as error:
             log.warning("%s It is left out.", error)
             return None
-        fields["at"] = datetime.fromisoformat(fields["at"])
-        fields["by"] = fields["by"] and Principal(**fields["by"])
-        return ApprovalEvent(**fields)

@@ -11,18 +11,17 @@ import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, Principal, StateError
 from toolstile_hookspecs.services.approval_store import EventRecord, GrantRecord, Question
 from toolstile_hookspecs.services.counter import Counter
+from toolstile_hookspecs.services.json_forms import PRINCIPAL
 from toolstile_hookspecs.support.text import printable, wire_time
-from toolstile_plugins.approval.grants import MOST_HOURS, SCOPES, Grant, Scope, Terms
+from toolstile_plugins.approval.grants import GRANT, MOST_HOURS, SCOPES, Grant, Scope, Terms
 from toolstile_plugins.inbox.events import ApprovalEvent
 from toolstile_plugins.inbox.inbox import Inbox
-from toolstile_plugins.inbox.question_json import plain
 
 log = logging.getLogger("toolstile.inbox")
 
@@ -61,8 +60,7 @@ class InboxGrants:
             StateError: They may not; the message is for them.
         """
         self._check(grant, question)
-        written = {name: getattr(grant, name) for name in Grant.__slots__}
-        sealed = self.inbox.seal.seal_grant(json.dumps(written, default=plain))
+        sealed = self.inbox.seal.seal_grant(GRANT.text(grant))
         event = self._event("granted", grant, grant.by, via=grant.via, call=question.call_id)
         self.inbox.store.grant(GrantRecord(grant.id, grant.expires, sealed), event)
         self.inbox.events.to_record()
@@ -147,11 +145,11 @@ class InboxGrants:
             "policies": list(grant.asked_by),
             "for": grant.scope,
             "session": grant.session_id,
-            "principal": whose and {"source": whose.source, "id": whose.id},
+            "principal": whose and PRINCIPAL.data(whose),
             "expires": wire_time(grant.expires),
             "times": grant.times,
             "used": None if grant.times is None else self.used(grant),
-            "by": {"source": grant.by.source, "id": grant.by.id},
+            "by": PRINCIPAL.data(grant.by),
             "via": grant.via,
         }
 
@@ -169,12 +167,7 @@ class InboxGrants:
         revoked = {*file.read_text().split()} if file is not None and file.exists() else set[str]()
         for record in records:
             try:
-                fields = json.loads(self.inbox.seal.grant_of(record))
-                fields["asked_by"] = tuple(fields["asked_by"])
-                fields["expires"] = datetime.fromisoformat(fields["expires"])
-                for name in ("by", "principal"):
-                    fields[name] = fields[name] and Principal(*fields[name])
-                grant = Grant(**fields)
+                grant = GRANT.read(json.loads(self.inbox.seal.grant_of(record)))
             except StateError as error:
                 log.warning("%s It approves nothing.", error)
                 continue

@@ -19,10 +19,10 @@ from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ConfigurationError, StateError, ToolCall
 from toolstile_hookspecs.services.approval_store import AnswerRecord, GrantRecord, Question
+from toolstile_hookspecs.services.json_forms import ANSWER, QUESTION
 from toolstile_hookspecs.support.process import sync_names
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import make_directory_of
-from toolstile_plugins.inbox.question_json import FIRST, plain
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
@@ -221,15 +221,18 @@ class Seal:
 
 def _shown(question: Question) -> str:
     """Return the digest of all that stands in a question from its beginning."""
-    told = json.dumps([getattr(question, name) for name in FIRST], default=plain)
-    return sha256(told.encode()).hexdigest()
+    form = QUESTION.data(question)
+    if (who := form["principal"]) is not None:
+        # As a list, so that the seals of questions which were kept before still hold.
+        form["principal"] = [who["source"], who["id"], who.get("groups", [])]
+    return sha256(json.dumps([*form.values()]).encode()).hexdigest()
 
 
 def _told(question: Question, given: AnswerRecord) -> list[str | None]:
     """Return all that an answer proves."""
-    by = given.by
+    by, at = given.by, ANSWER.data(given)["at"]
     about = [question.ticket, question.digest, given.answer.value]
-    return [*about, by.source, by.id, given.via, plain(given.at), given.reason]
+    return [*about, by.source, by.id, given.via, at, given.reason]
 
 
 _NO_BUTTON = (

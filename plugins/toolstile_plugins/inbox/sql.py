@@ -17,7 +17,8 @@ from toolstile_hookspecs.services.approval_store import (
     Question,
     QuestionState,
 )
-from toolstile_plugins.inbox.question_json import answer_as_json, question_as_json, question_of
+from toolstile_hookspecs.services.json_forms import ANSWER, QUESTION
+from toolstile_plugins.inbox.question_json import question_of
 
 log = logging.getLogger("toolstile.inbox")
 
@@ -124,7 +125,7 @@ class SqlApprovals:
             question.created.timestamp(),
             question.expires.timestamp(),
             question.state.value,
-            question_as_json(question),
+            QUESTION.text(question),
             question.sealed,
         )
         with self._database.writing() as connection:
@@ -154,7 +155,7 @@ class SqlApprovals:
         self, ticket: str, given: AnswerRecord, event: EventRecord | None = None
     ) -> Question | None:
         """Answer a question that waits; return it as it is then."""
-        row = (given.answer.value, answer_as_json(given), given.sealed, ticket)
+        row = (given.answer.value, ANSWER.text(given), given.sealed, ticket)
         with self._database.writing() as connection:
             if connection.execute(_ANSWER, (*row, given.at.timestamp())).rowcount:
                 _keep_end(connection, event, ticket)

@@ -74,13 +74,6 @@ class Raised(_Part):
     section_keys: tuple[str, ...] = ()  # of a `VisibilityExpansionRequired`
 
 
-class Answerer(_Part):
-    """A person who answered: an id, and the source that vouches for it."""
-
-    source: str
-    id: str
-
-
 class RecordedPrincipal(_Part):
     """The principal of a call, beside its id: the source that vouches for it, and the groups."""
 
@@ -229,7 +222,7 @@ class RecordedApproval(_Line):
     subject: str
     session: str
     call: str = ""
-    by: Answerer | None = None
+    by: Principal | None = None
     via: str = ""
     reason: str | None = None
 
