@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # --- Names of attributes of an event
 
 REPLAYED_EFFECT: Final = "toolstile.replayed_effect"
-"""The id of the effect by which a call was answered with a `Replay`."""
+"""The id of the effect of a `Replay`."""
 APPROVAL: Final = "toolstile.approval"
 """`approved`, `denied`, `edited`, `pending`, `unanswered`; `refused` for a token without force."""
 APPROVAL_REASON: Final = "toolstile.approval_reason"
@@ -68,10 +68,10 @@ class Stage(StrEnum):
 
 
 class Status(StrEnum):
-    """The status in which a call ended."""
+    """The status of a call at its end."""
 
     SUCCEEDED = "succeeded"
-    """Its changes are committed or joined to its parent's, or those of a dry run rolled back."""
+    """Its changes are committed, joined to its parent's or, in a dry run, rolled back."""
     FAILED = "failed"
     """The handler gave a `ToolResult.error` or raised `ToolError`, or refused arguments."""
     UNKNOWN_TOOL = "unknown_tool"
@@ -91,11 +91,11 @@ class Status(StrEnum):
     DEADLINE = "deadline"
     """The deadline of the evaluation passed."""
     CONFLICT = "conflict"
-    """Another call changed what this one had read."""
+    """Another call changed data that this call had read."""
     COMMIT_FAILED = "commit_failed"
     """A participant failed after the decision to commit; the message says which parts are kept."""
     UNKNOWN = "unknown"
-    """Nobody can tell whether it was kept: the answer of the session's store was lost."""
+    """It is unknown whether it was kept, because the answer of the session's store was lost."""
     RAISED = "raised"
     """An exception that is not the call's own left `dispatch`."""
 
@@ -134,7 +134,7 @@ class ToolCall:
 
     @property
     def wire_id(self) -> str:
-        """The id by which whoever asked for the call knows it: the provider's, else the host's."""
+        """The id of the call for its caller: the provider's, else the host's."""
         return self.provider_id or self.id
 
 
@@ -148,19 +148,19 @@ class ToolInvoked:
         arguments: The params as strict JSON, defaults included; None without params.
         result: The result. Of a value that could be changed, every reader gets a copy made
             from `data`, or plain JSON where its type does not take that.
-        status: The status in which the call ended.
-        stage: The stage at which it ended; `telemetry` for one that passed all.
+        status: The status at the end.
+        stage: The last stage; `telemetry` after all stages.
         session_id: The session it ran in.
         parent_id: The id of the call that made this one, or None.
         timestamp: The moment it began; aware, UTC.
         duration: Seconds from lookup to the event.
-        handler_duration: Seconds within the handler, None where it did not run.
+        handler_duration: Seconds within the handler, None if it did not run.
         rolled_back: Whether its changes were rolled back.
         pending_parent: Whether its changes wait for its parent's commit.
         replayed: Whether the result came from a record, without running the handler.
         reruns: The number of runs after a conflict.
-        decisions: The decisions of all policies, in order, where one did not allow it.
-        error: The exception behind it, where there is one.
+        decisions: The decisions of all policies, in order, if one did not allow the call.
+        error: The exception behind a failure, or None.
         user_id: The id of the principal.
         attributes: The attributes that plugins set, by `plugin.name`.
         text: The text that the model reads, secrets masked.
@@ -169,7 +169,7 @@ class ToolInvoked:
         auth: The user's credentials, to mask them in texts.
         result_secrets: The secrets in the value, by its type or schema.
         principal: The user or the program for whom it ran, without claims and credentials.
-        request: The request as the call saw it; empty for one that ended before its checks.
+        request: The request at the time of the call; empty if it ended before its checks.
     """
 
     call: ToolCall
@@ -202,7 +202,7 @@ class ToolInvoked:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Make the form of the value that is not kept, since it is kept in one form only."""
+            """Make the other form of the value, because only one form is kept."""
             if name == "text":
                 told = vars(self).get("told")
                 text = self.hide((self.data or b"").decode() if told is None else told)
@@ -297,7 +297,7 @@ class Outcome:
 
     Args:
         event: The event of the call.
-        held_result: The result itself, where the event has only copies of it.
+        held_result: The result itself, if the event has only copies.
     """
 
     event: ToolInvoked
@@ -330,12 +330,12 @@ class Outcome:
 
     @property
     def status(self) -> Status:
-        """The status in which the call ended."""
+        """The status at the end."""
         return self.event.status
 
     @property
     def stage(self) -> Stage:
-        """The stage at which it ended."""
+        """The last stage."""
         return self.event.stage
 
     @property

@@ -76,13 +76,13 @@ class CallControl(Protocol):
         """Set an attribute of the call's event."""
 
     def paused(self) -> AbstractContextManager[None]:
-        """Stop the handler's timeout, and those of its callers, while it waits to begin."""
+        """Stop the timeouts of the handler and its callers while it waits to begin."""
 
     def check_exclusive(self, what: str) -> None:
         """Raise `ResourceBusyError` where the call can have nothing for itself alone."""
 
     def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back when the call is given up; return what takes that back."""
+        """Call back when the call is abandoned; return a function that takes this back."""
 
     def crossings(self) -> Sequence[bytes]:
         """Return traces to enter in the process of the handler, as JSON; see `CrossingTrace`."""
@@ -152,7 +152,7 @@ class ToolContext:
     control: CallControl | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Let `principal`, `user_id` and `auth` tell of one, and refuse resources without `get`."""
+        """Derive `user_id` and `auth` from `principal`, and refuse resources without `get`."""
         if not hasattr(self.resources, "get"):
             raise DefinitionError(
                 f"ToolContext: its resources are not open: {type(self.resources).__qualname__} has "
@@ -188,7 +188,7 @@ class ToolContext:
         return self.abort_signal.aborted
 
     def beat(self) -> None:
-        """Report that the work goes on."""
+        """Report a sign of life."""
         if self.heartbeat is not None:
             self.heartbeat.beat()
 
@@ -208,10 +208,10 @@ class ToolContext:
             self.control.set_attribute(name, value)
 
     def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Have `callback` end what the handler runs elsewhere, once the call is given up.
+        """Call `callback` once the call is abandoned, to end work of the handler elsewhere.
 
-        It runs once, newest first, on the thread that gives up; at once where that has happened.
-        It must not wait; what it raises is logged. The function returned takes it back.
+        Callbacks run newest first on the abandoning thread, or at once if the call is abandoned
+        already. They must not wait; exceptions are logged. The returned function takes it back.
         """
         if self.control is None:
             return self.abort_signal.on_cancel(callback)

@@ -71,7 +71,7 @@ class FunctionTool(Tool[Any, Any], Generic[Q, T]):
 
     Args:
         function: The function.
-        reading: What its signature says; read from the function unless given.
+        reading: The facts of its signature; read from the function unless given.
     """
 
     function: Callable[Q, T]
@@ -80,7 +80,7 @@ class FunctionTool(Tool[Any, Any], Generic[Q, T]):
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, pair: object) -> types.GenericAlias:
-            """Return an alias; its types are the function's, not those of a subclass."""
+            """Return an alias, because the types are the function's, not a subclass's."""
             return types.GenericAlias(cls, pair)
 
     def __post_init__(self) -> None:
@@ -189,7 +189,7 @@ def _make(
         raise DefinitionError(f"@tool: {fault}.")
     name = options.get("name") or getattr(function, "__name__", None)
     if name is None:
-        raise DefinitionError(f"@tool: {function!r} has no name of its own; give name='...'.")
+        raise DefinitionError(f"@tool: {function!r} has no name; give name='...'.")
     if faults := option_faults(options, Tool, ToolOptions.__optional_keys__):
         raise DefinitionError(f"Tool {name!r}: {as_sentence('; '.join(faults))}")
     reading = read_function(function, owner=f"Tool {name!r}", name=name, localns=localns)

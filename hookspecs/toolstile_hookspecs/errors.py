@@ -1,7 +1,7 @@
 """Everything the contract raises; `docs/reference/errors.md` draws the tree.
 
-Messages for people name the thing, the cause and the remedy. Messages for a model say what
-went wrong, why, and what to do next, such as "retry" or "requires human intervention".
+Messages for people name the thing, the cause and the remedy. Messages for a model name the fault,
+its cause and the next step, such as "retry" or "requires human intervention".
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class ToolstileError(Exception):
 
 
 class DefinitionError(ToolstileError, ValueError):
-    """A tool, section, policy or binding is written wrong; raised where it is written."""
+    """A tool, section, policy or binding is wrong; raised at its definition."""
 
 
 class ConfigurationError(ToolstileError, ValueError):
-    """The configuration is wrong; names the file, the key and what was expected."""
+    """The configuration is wrong; names the file, the key and the expected value."""
 
 
 class PluginError(ToolstileError):
@@ -42,7 +42,7 @@ class PromptValidationError(ToolstileError, ValueError):
 
 
 class ToolValidationError(ToolstileError, ValueError):
-    """Arguments are refused. The model reads the text as it is, so name every fault at once."""
+    """Arguments are refused. The model reads the text unchanged, so name every fault at once."""
 
 
 class ConditionError(ToolstileError):
@@ -50,7 +50,7 @@ class ConditionError(ToolstileError):
 
 
 class PromptEvaluationError(ToolstileError):
-    """The evaluation cannot go on. Leaves `dispatch` after the call is rolled back."""
+    """The evaluation cannot continue. Leaves `dispatch` after the rollback of the call."""
 
 
 class DeadlineExceededError(ToolstileError):
@@ -89,30 +89,29 @@ class CallClosed(ToolstileError):
 
 
 class CallRefused(ToolstileError):
-    """A plugin keeps a call from running or counting; the model reads the text as it is.
+    """A plugin keeps a call from running or counting; the model reads the text unchanged.
 
     For `toolstile_snapshot`, `toolstile_execute` and a participant's `prepare`.
     """
 
 
 class ToolError(ToolstileError):
-    """A failed result that a handler raises; the model reads the text as it is.
+    """A failed result that a handler raises; the model reads the text unchanged.
 
-    As after a failure that the handler returns, the call counts as without effect: a repeated
-    call runs again.
+    The call counts as without effect, so that a repeated call runs again.
     """
 
 
 class EffectUnknownError(ToolstileError):
-    """A handler cannot tell whether it had its effect; the model reads the text as it is."""
+    """A handler cannot tell whether it had its effect; the model reads the text unchanged."""
 
 
 class ProcessDied(EffectUnknownError):
-    """The process in which a plugin ran the handler ended without a result."""
+    """A handler's separate process ended without a result."""
 
 
 class LedgerError(ToolstileError):
-    """The ledger cannot be read or written. Its text says why and what to do."""
+    """The ledger cannot be read or written; the text has the cause and the remedy."""
 
 
 class StateError(ToolstileError):
@@ -120,11 +119,11 @@ class StateError(ToolstileError):
 
 
 class DecisionUnknownError(StateError):
-    """Nobody can tell whether a call was kept: the answer of its session's store was lost."""
+    """It is unknown whether a call was kept: the answer of its session's store was lost."""
 
 
 class ConflictError(StateError):
-    """Another call committed a change to what this call has read or replaced."""
+    """Another call committed a change to data that this call has read or replaced."""
 
 
 class SnapshotError(StateError):
@@ -136,7 +135,7 @@ class ResourceError(ToolstileError):
 
 
 class UnboundResourceError(ResourceError, LookupError):
-    """Nothing is bound for the type; the message names what is."""
+    """Nothing is bound for the type; the message names the bound types."""
 
 
 class CircularDependencyError(ResourceError):

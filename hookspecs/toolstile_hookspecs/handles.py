@@ -84,7 +84,7 @@ class ExecutorHandle(Protocol):
     def adispatch_each(
         self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
     ) -> Sequence[Coroutine[Any, Any, Outcome]]:
-        """Return calls of one batch, each carried out where it is awaited; await them all."""
+        """Return the calls of one batch as coroutines; await them all."""
 
     def resume(
         self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
@@ -134,7 +134,7 @@ class HostHandle(Protocol):
         """The prompt made of the sections of all plugins."""
 
     def settings(self, plugin: str) -> Any:
-        """Return a plugin's validated settings, or None where it declares none."""
+        """Return a plugin's validated settings, or None without any."""
 
     def dialect(self, name: str) -> Dialect:
         """Return a provider's dialect; the error for an unknown name lists the known."""
@@ -159,7 +159,7 @@ class Dialect(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which it is requested."""
+        """The name for `HostHandle.dialect`."""
 
     def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Any]:
         """Return the tools in the provider's shape."""
@@ -176,7 +176,7 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the command line, or more options for one that exists.
+    """A command of the command line, or more options for an existing command.
 
     Args:
         name: The name that is typed.

@@ -25,10 +25,10 @@ Arguments that several hooks take, or that a line explains:
 - `request`: The question for a person.
 - `call`: The call as it came. Its arguments are JSON text, with secrets in clear.
 - `tool`: The tool that is called.
-- `params`: The typed params; no plugin can change those that another receives.
+- `params`: The typed params; no plugin can change the params of another.
 - `context`: The call's context. Its session can be changed from snapshot to on_result.
 - `result`: The result of the handler, or of the plugin that answered in its place.
-- `reason`: The cause of a rollback, in the words that the model reads.
+- `reason`: The cause of a rollback, in the words for the model.
 - `event`: All there is to know of a call; `shown_arguments` and `shown_value` have no secrets.
 - `changes`: The call's changes to the session as JSON for `Redoable.redo`, or why there is none;
   secrets are in clear. Made only if an implementation takes it.
@@ -73,9 +73,9 @@ def toolstile_settings() -> type[BaseModel] | None:
 
     Returns:
         The model, or None, with which a table for the plugin is an error, as any unknown key is.
-        The host sets a field `durability: Durability`, which is no key. `awaited_tools` may hold
-        names, or globs, of tools that come later, which policies may name; `governed_tools` those
-        that the plugin takes away or asks about.
+        The host sets a field `durability: Durability`, which is not a key. `awaited_tools` may hold
+        names and globs of later tools, which policies may name; `governed_tools` of the tools that
+        the plugin takes away or asks about.
 
     Example:
         >>> from pydantic import BaseModel
@@ -160,7 +160,7 @@ def toolstile_dialects() -> Iterable[Dialect] | None:
     Called when the first dialect is asked for.
 
     Returns:
-        Dialects, or None. One that cannot be used is reported and left out.
+        Dialects, or None. After an exception, or for a taken name, a dialect is left out.
 
     Example:
         >>> @hookimpl
@@ -203,7 +203,7 @@ def toolstile_diagnose(
     Called by `toolstile doctor`, on a host that is not open. It changes nothing, within seconds.
 
     Returns:
-        Diagnostics, also of what is as it should be, or None. An exception becomes one.
+        Diagnostics, good and bad, or None. An exception becomes one.
 
     Example:
         >>> @hookimpl
@@ -227,7 +227,7 @@ def toolstile_trace(
     any thread, for the calls made within it, and in `toolstile_telemetry`.
 
     Returns:
-        A sync context manager, or None; a `StageTrace` hears of every stage, a `CrossingTrace`
+        A sync context manager, or None; a `StageTrace` gets every stage, a `CrossingTrace`
         enters the process of an isolated handler. An exception, also on leaving, is logged.
 
     Example:
@@ -278,7 +278,7 @@ def toolstile_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any, state: 
 def toolstile_check(
     tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any, state: Any
 ) -> PolicyDecision | Awaitable[PolicyDecision | None] | None:
-    """Decide whether a call may go on.
+    """Decide whether a call may run.
 
     Called with the policies before the handler; again after an approval, a conflict or a
     wait for a serial tool. The host combines all answers: deny over ask over allow.
@@ -300,12 +300,12 @@ def toolstile_approve(
 ) -> ApprovalAnswer | bool | Awaitable[ApprovalAnswer | bool | None] | None:
     """Answer when a policy or the tool asks for a person.
 
-    Called only for the one plugin that the configuration names as approver. The deadline
-    goes on while it waits, the tool's timeout does not.
+    Called only for the one plugin that the configuration names as approver. While it waits, the
+    deadline runs, and the tool's timeout stops.
 
     Returns:
         An answer; `True` approves. `False`, None, an exception, a timeout and anything else
-        deny. Where nobody can be waited for, `ApprovalAnswer.pending()` has it resumed later.
+        deny. `ApprovalAnswer.pending()` has the call resumed later, instead of waiting.
 
     Example:
         >>> @hookimpl
@@ -339,8 +339,8 @@ def toolstile_execute(
 ) -> Any:
     """Answer in the handler's place.
 
-    Called before the handler, which runs where there is no answer. Wrappers work here,
-    around the handler.
+    Called before the handler, which runs without an answer. Wrappers work here, around the
+    handler.
 
     Returns:
         A `ToolResult`, a `Replay` (a ledger's hit), an awaitable of one, or None for "not mine".
@@ -387,7 +387,7 @@ def toolstile_on_result(
     """See a success before it is committed.
 
     Called after a success, in the session's commit turn, with the policies' `on_result`.
-    What it changes in the session is committed with the call.
+    Its changes in the session are committed with the call.
 
     Returns:
         Nothing. An exception vetoes the call, which is rolled back and fails.

@@ -1,4 +1,4 @@
-"""Idempotency: the declaration by which a repeated call has its effect once."""
+"""Idempotency: the declaration that a repeated call has its effect once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _NEEDED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """The finding of a `reconcile` on an effect of which nobody knows whether it has happened.
+    """The finding of a `reconcile` about an unknown effect.
 
     Args:
-        has_happened: Whether it has; None where that cannot be told yet.
-        result: The result that calls get from here on, if it has happened.
-        reason: Why it cannot be told, for a person to read.
+        has_happened: Whether the effect has happened; None if still unknown.
+        result: The result for later calls, if it has happened.
+        reason: Why it is still unknown, for a person.
 
     Example:
         >>> Reconciled.happened({"number": 7}).has_happened
@@ -42,7 +42,7 @@ class Reconciled:
 
     @classmethod
     def happened(cls, result: Any = None) -> Reconciled:
-        """Return that it has happened; the result is one, or a value as the handler returns it."""
+        """Return that it has happened, with a result, or a value as the handler returns it."""
         is_result = issubclass(result.__class__, ToolResult)
         return cls(has_happened=True, result=result if is_result else ToolResult.ok(result))
 
@@ -53,7 +53,7 @@ class Reconciled:
 
     @classmethod
     def cannot_tell(cls, reason: str) -> Reconciled:
-        """Return that it cannot be told: it is asked again later."""
+        """Return that it is still unknown; `reconcile` is called again later."""
         return cls(has_happened=None, reason=reason)
 
 
@@ -70,16 +70,16 @@ class IdempotencyConfig:
             `key_fn`, `none` switches it off.
         ttl: How long a recorded result answers; None never expires.
         scope: `session` (this session's id), `global`, `call` (this session's id and the
-            host's id of the call), or a name of your own. What has to hold after a restart with
-            `session` or `call` needs a session with the same id.
+            host's id of the call), or another name. After a restart, `session` and `call` need a
+            session with the same id.
         param_keys: The params that make the key, for `params`.
         key_fn: The function from params to key, for `custom`.
         same_params: Whether a call with the same key and other params is refused; else the
             recorded result answers it.
         version: Whether the major number of the tool's version makes the key, too, so that no
             result of an older one answers.
-        reconcile: The function `(params, key, context)` that finds out what became of a call that
-            ended without a record; it only reads. Its params are kept until the record is.
+        reconcile: The function `(params, key, context)` that finds out whether a call without a
+            record had its effect; it only reads. The params are kept until there is a record.
         on_unknown: `fail` refuses a call whose earlier run ended without a record;
             `retry` runs it again.
         on_error: `release` gives the key back after each failure of the handler itself,
@@ -87,8 +87,7 @@ class IdempotencyConfig:
             `ToolError` gives the key back, and an exception if it shows that nothing was sent;
             after others the effect is unknown with `reconcile`, and if an answer was lost.
 
-    A tool that declares it checks it: what a strategy lacks, or has and ignores, is a
-    `DefinitionError` that names the tool.
+    A missing or ignored option of a strategy is a `DefinitionError` that names the tool.
 
     Example:
         >>> IdempotencyConfig(strategy="params", param_keys=("order_id",)).scope
@@ -107,7 +106,7 @@ class IdempotencyConfig:
     reconcile: Reconcile | None = None
 
     def faults(self) -> list[str]:
-        """Return what is wrong with it, each with its remedy."""
+        """Return the faults, each with its remedy."""
         if typed := type_faults(self, IdempotencyConfig, [field.name for field in fields(self)]):
             return [f"idempotency {fault}" for fault in typed]
         faults: list[str] = []
@@ -122,19 +121,13 @@ class IdempotencyConfig:
             faults.append(
                 "key_fn cannot be called with params alone; write key_fn=lambda params: ..."
             )
-        if self.reconcile is not None:
-            faults += self._reconcile_faults(self.reconcile)
+        if self.reconcile is not None and call_fault(self.reconcile, None, "", None):
+            takes = "params, key and context; write def reconcile(params, key, context): ..."
+            faults.append(f"reconcile cannot be called with {takes}")
+        if self.reconcile is not None and self.on_unknown == "retry":
+            faults.append("reconcile only goes with on_unknown='fail'; remove one of them")
         if self.ttl is not None and self.ttl <= timedelta(0):
             faults.append(f"idempotency ttl {self.ttl!r} is not positive; use None for never")
         if not self.scope.strip():
             faults.append("idempotency scope is empty; use 'session', 'global', 'call' or a name")
-        return faults
-
-    def _reconcile_faults(self, reconcile: Reconcile) -> list[str]:
-        faults: list[str] = []
-        if call_fault(reconcile, None, "", None):
-            takes = "params, key and context; write def reconcile(params, key, context): ..."
-            faults.append(f"reconcile cannot be called with {takes}")
-        if self.on_unknown == "retry":
-            faults.append("reconcile only goes with on_unknown='fail'; remove one of them")
         return faults

@@ -53,7 +53,7 @@ _cancelling = renewed_in_forks(__name__, "_cancelling", threading.Lock)
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """The moment by which an evaluation must have ended, on a monotonic clock.
+    """The latest end of an evaluation, on a monotonic clock.
 
     Args:
         at: The moment, as a reading of `clock.monotonic()`, in seconds.
@@ -136,13 +136,13 @@ class Heartbeat:
 
 @runtime_checkable
 class BudgetTracker(Protocol):
-    """Counts what an evaluation may spend; bind one as a resource to share it with handlers."""
+    """Counts the spending of an evaluation; bind one as a resource to share it with handlers."""
 
     def spend(self, amount: float, unit: str = "tokens") -> None:
         """Record spending; raises when the budget does not allow it."""
 
     def remaining(self, unit: str = "tokens") -> float | None:
-        """Return what is left of the unit, or None where nothing limits it."""
+        """Return the rest of the budget in a unit, or None without a limit."""
         ...
 
 

@@ -39,8 +39,8 @@ def applies_to(
 
     Args:
         predicate: Tells whether a tool is one of them; evaluated once for each tool.
-        recalls: Tells of `(tool, params, context)` whether `toolstile_execute` will answer with
-            an earlier result, so that nobody has to be asked; may return an awaitable.
+        recalls: Tells for `(tool, params, context)` whether `toolstile_execute` will answer with
+            an earlier result, so that no person is asked; may return an awaitable.
 
     Example:
         >>> from toolstile_hookspecs import hookimpl

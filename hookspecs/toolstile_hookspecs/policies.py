@@ -35,8 +35,8 @@ class PolicyDecision:
     """The decision of a policy on a call.
 
     Args:
-        allowed: Whether the call may go on, possibly after asking.
-        reason: Why not, or why to ask, as the model reads it; or why to allow what is else denied.
+        allowed: Whether the call may run, possibly after asking.
+        reason: Why not, or why to ask, for the model; or why to allow an otherwise denied call.
         asks: Whether a person has to decide.
         policy: The name of the policy; the host fills it in.
         by_person: Whether only a person's answer counts. The model does not read the reason.
@@ -56,12 +56,12 @@ class PolicyDecision:
 
     @classmethod
     def allow(cls) -> PolicyDecision:
-        """Return the decision that lets the call go on."""
+        """Return the decision that allows the call."""
         return _ALLOW
 
     @classmethod
     def deny(cls, reason: str) -> PolicyDecision:
-        """Return the decision that refuses the call; the model reads the reason as it is."""
+        """Return the decision that refuses the call; the model reads the reason unchanged."""
         return cls(allowed=False, reason=reason)
 
     @classmethod
@@ -137,10 +137,10 @@ class ToolPolicy(Protocol):
     """A rule over calls.
 
     Optional: `SupportsChangeCheck`, `SupportsReserve`, `SupportsFailure` and `SupportsRollback`;
-    `wants_params = False` spares a copy of the params; `selector`, a `ToolSelector`, has it asked
-    about these tools only; `governed` names tools, also as globs, and the host does not open where
-    there is none of them; `misfits(tools, may_come)` tells in words what else fits no tool.
-    `silence` is called as `check` is, and tells why it says nothing of a call.
+    `wants_params = False` spares a copy of the params; `selector`, a `ToolSelector`, limits the
+    policy to its tools; `governed` has names and globs of tools, of which the host must have at
+    least one; `misfits(tools, may_come)` returns other faults of the configuration in words.
+    `silence` takes the arguments of `check`, and returns why the policy has no opinion.
     """
 
     @property
@@ -171,7 +171,7 @@ class SupportsReserve(Protocol):
 
 @runtime_checkable
 class SupportsRollback(Protocol):
-    """A policy that is told of a rollback."""
+    """A policy with a callback for rollbacks."""
 
     def on_rollback(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> None:
         """Learn that an admitted call's changes are gone; exceptions are logged."""
@@ -179,7 +179,7 @@ class SupportsRollback(Protocol):
 
 @runtime_checkable
 class SupportsFailure(Protocol):
-    """A policy that sees what the model reads of a call that failed, as `on_result` of others."""
+    """A policy that sees the result of a failed call, as `on_result` sees a success."""
 
     def on_failure(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext

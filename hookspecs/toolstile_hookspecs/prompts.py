@@ -74,8 +74,8 @@ class Prompt:
     Args:
         template: The tree of sections.
         params: The values of the placeholders.
-        resources: The resources for its tools; they win over those of its sections.
-        further: Sections after those of the template.
+        resources: The resources for its tools, with precedence over its sections' resources.
+        further: Sections after the template's.
 
     Example:
         >>> section = MarkdownSection(key="a", title="A", template="Hi $name.")

@@ -58,7 +58,7 @@ class CallResources(ResourceResolver, Protocol):
         """Return the resource; wait for an exclusive one without blocking the loop."""
 
     def is_portable(self, kind: type[object]) -> bool:
-        """Tell whether what is bound for the type may cross into another process."""
+        """Tell whether the resource of a type may cross into another process."""
 
 
 class OpenResources(ResourceResolver, Protocol):

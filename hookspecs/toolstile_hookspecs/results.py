@@ -36,7 +36,7 @@ class ToolResult(Generic[R_co]):
     """The result of a call.
 
     Args:
-        message: The text that the model reads first. On failure: what went wrong, why, what to do.
+        message: The text that the model reads first; for a failure the fault, cause and next step.
         value: The typed payload, or None. The model reads it rendered, after the message.
         success: False for a failure; everything the call changed is then rolled back.
         exclude_value_from_context: Keep the value from the model and from every wire. This saves
@@ -101,7 +101,7 @@ def _renders_as_json(type_: type[Any]) -> bool:
 def render_value(value: object) -> str:
     """Return the text of a value, by the first rule that fits.
 
-    None is empty; a string stays as it is; a value with `render()` renders itself. A dataclass
+    None is empty; a string stays unchanged; a value with `render()` renders itself. A dataclass
     without one becomes JSON, with one warning per type; so do numbers, mappings and pydantic
     models. A sequence or set is rendered line by line, empty as `[]`. NaN becomes `"NaN"`.
 

@@ -38,13 +38,13 @@ class _Fields(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolSelector:
-    """A selection of tools: those that fit every field that is given, and one value of each.
+    """A selection of tools, which match one value of every given field.
 
     Without any field it selects all tools. A table of the configuration can hold one; a policy or
-    a model of settings that inherits from it has its fields as keys of its own.
+    a model of settings that inherits from it has the fields as keys.
 
     Args:
-        tools: Names, also as globs; wire names count, but for those that a server has chosen.
+        tools: Names and globs; wire names count unless a server has chosen them.
         tags: Tags of the tools.
         servers: The servers, or other origins, that they come from.
         category: Their categories.
@@ -94,7 +94,7 @@ class ToolSelector:
     def missing(self, tools: Iterable[Tool[Any, Any]]) -> list[str]:
         """Return the names and globs that none of the tools has, in order."""
         there = list(tools)
-        # All tools are meant by `*`, also where there are none.
+        # `*` means all tools, even if there are none.
         wanted = sorted((self.tools or frozenset()) - {ALL})
         return [name for name in wanted if not any(fits(tool, name) for tool in there)]
 
@@ -105,7 +105,7 @@ class ToolSelector:
 
         Args:
             tools: All tools there are.
-            may_come: Tells of a name, or a glob, whether tools that come later may have it.
+            may_come: Tells for a name or a glob whether later tools may have it.
 
         Returns:
             Sentences without a subject, such as "refers to unknown tags: 'maill'".

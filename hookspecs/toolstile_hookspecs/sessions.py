@@ -121,7 +121,7 @@ class SessionProtocol(Protocol):
         """Let the reducers registered for the event's type change their slices."""
 
     def snapshot(self, *, tag: str | None = None) -> SessionSnapshot:
-        """Return the state as it is now."""
+        """Return the present state."""
 
     def restore(self, snapshot: Any) -> None:
         """Put the state back; logs stay as they are."""

@@ -1,4 +1,4 @@
-"""The tool: what a model can call, with everything the host has to know of it."""
+"""The tool that a model can call, with all facts that the host needs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ToolExample(Generic[P, R]):
     """A representative call, shown to models and checked against the tool's types.
 
     Args:
-        description: What it shows, 1 to 200 characters.
+        description: The purpose of the example, 1 to 200 characters.
         input: Params of the tool's type; a mapping of the arguments will do.
         output: A value of the tool's result type.
     """
@@ -105,7 +105,7 @@ class Tool(Generic[P, R]):
 
     Args:
         name: 1 to 64 of `a-z`, `0-9`, `_`, `-`.
-        description: What it does, for the model, 1 to 200 characters.
+        description: The purpose of the tool, for the model, 1 to 200 characters.
         handler: `handler(params, *, context) -> ToolResult[Result]`, sync or async.
         accepts_overrides: Whether its description may be overridden.
         examples: Calls that show its use; they must fit the types.
@@ -116,14 +116,14 @@ class Tool(Generic[P, R]):
         exclude_value_from_context: Whether its values stay out of contexts, wires, schemas.
         contained: Whether nothing of it outlives a rollback; default: only for `read`.
         concurrency: `serial` lets one call of it run at a time.
-        timeout: Seconds until the call is given up, None for never.
+        timeout: Seconds until the call times out, None for never.
         isolation: `process` runs the handler, which must be importable, in its own process.
         tags: For filtering.
         version: Its version, as SemVer 2.0 has it, where tools are versioned by themselves.
-        depends_on: Names of tools it calls itself; where one is missing, it is not offered.
-        wire_name: Its name where it comes from, by which models may call it, too.
-        origin: Where a tool comes from that others have named, such as a server. Its wire name
-            then holds only where no other tool has it.
+        depends_on: Names of tools it calls itself; without one of them it is not offered.
+        wire_name: Its name at its origin, which models may use, too.
+        origin: The origin of a tool with a foreign name, such as a server. Its wire name then
+            counts only if no other tool has it.
         long_description: Shown in schemas in place of `description`.
         params_schema: A JSON Schema of the params, in place of a type.
         result_schema: A JSON Schema of the value, in place of a type.
@@ -188,7 +188,7 @@ class Tool(Generic[P, R]):
             return type(name, (cls,), {"_declared": declared, "__module__": cls.__module__})
 
     def __post_init__(self) -> None:
-        """Check the fields, and build what every call needs."""
+        """Check the fields, and build the parts for calls."""
         settle = object.__setattr__
         if self.contained is None:
             settle(self, "contained", self.category == "read")
@@ -213,18 +213,18 @@ class Tool(Generic[P, R]):
     __copy__ = __deepcopy__
 
     def __reduce__(self) -> Any:
-        """Pickle what it was made of; its handler must be importable."""
+        """Pickle the fields; the handler must be importable."""
         names = [option.name for option in fields(self) if option.init]
         return _remake, (self._declared, {name: getattr(self, name) for name in names})
 
     @property
     def policy_names(self) -> tuple[str, ...]:
-        """The names by which a policy means it: its name, and that by which models know it."""
+        """The names for policies: the name, and the name for models."""
         return (self.name, self.label) if self.label != self.name else (self.name,)
 
     @property
     def label(self) -> str:
-        """The name by which models know it: its wire name without an origin, else its name."""
+        """The name for models: the wire name without an origin, else the name."""
         return self.name if self.origin or not self.wire_name else self.wire_name
 
     @property

@@ -75,8 +75,8 @@ class SupportsDiff(Protocol):
 class ResourceBranch(Participant, Protocol):
     """A call's own version of a `Branchable` resource.
 
-    Its `commit` makes the changes those of the resource, or of the parent's branch. It may have
-    a `name`, shown in place of the type.
+    Its `commit` moves the changes to the resource, or to the parent's branch. It may have a
+    `name`, shown in place of the type.
     """
 
     @property

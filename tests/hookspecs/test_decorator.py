@@ -131,7 +131,7 @@ def test_bound_methods_partials_and_callable_objects_are_functions_too():
 
     assert call(tool(Shop().price), '{"item": "x"}') == "x 0.5"
     part = functools.partial(Shop().price, tax=0.1)
-    with pytest.raises(DefinitionError, match=r"has no name of its own; give name='...'"):
+    with pytest.raises(DefinitionError, match=r"has no name; give name='...'"):
         tool(part)
     made = tool(name="price")(part)
     assert made.description == "Tell a price."

@@ -96,5 +96,5 @@ def test_what_does_not_fit_is_refused_where_it_is_made(fields, told):
 def test_what_runs_it_is_a_callable(call):
     with pytest.raises(TypeError, match=r"write call\(arguments, context\)"):
         handler_of(call)
-    with pytest.raises(TypeError, match="is a callable"):
+    with pytest.raises(TypeError, match="needs a callable"):
         ForeignTool("send", "Send.", EMPTY, call)

@@ -70,9 +70,9 @@ def test_a_value_is_read_as_it_was_written(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (threading.Lock(), r"value \(lock\) is no data; use JSON values"),
-        ({"a": {1: 2}}, r"value.a has a key \(int\) that is no text; use texts"),
-        ([Note, object()], r"value\[1\] \(object\) is no data"),
+        (threading.Lock(), r"value \(lock\) is not data; use JSON values"),
+        ({"a": {1: 2}}, r"value.a has a key \(int\) that is not a text; use texts"),
+        ([Note, object()], r"value\[1\] \(object\) is not data"),
         ([Key(SecretStr("x"))], r"value\[0\].secret \(SecretStr\) would come .* secrets elsewhere"),
         (
             Pair(1, Note("a")),
@@ -92,7 +92,7 @@ def test_a_value_that_would_be_read_as_another_is_refused(value: Any, told: str)
     [
         (["one", "antigravity:Fly", [1]], "no type antigravity:Fly in this process"),
         (["type", "json:dumps"], "no type json:dumps"),
-        (["one", "pydantic.types:ImportString", ["antigravity"]], r"\(ImportString\) is no data"),
+        (["one", "pydantic.types:ImportString", ["antigravity"]], r"\(ImportString\) is not data"),
         (["one", f"{__name__}:Note", [{"text": 1}]], "do not fit"),
         (["run", "os:system", ["true"]], "none of the forms"),
         ([1, 2], "none of the forms"),

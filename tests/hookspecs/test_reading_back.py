@@ -214,9 +214,9 @@ class OpenDrawing(Open):
     ("kind", "reason"),
     [
         *ANY_USE,
-        (Lost, "note of Lost has to be given, and is not always written; give it a default"),
-        (Started, "start of Started has to be given, and is not always written"),
-        (Packed, "it holds a Json.*; declare what it holds"),
+        (Lost, "note of Lost must be given, and is not always written; give it a default"),
+        (Started, "start of Started must be given, and is not always written"),
+        (Packed, "it holds a Json.*; declare the inner type"),
         (
             OpenSquare,
             "OpenSquare has the computed area, which .*; leave one of them out",

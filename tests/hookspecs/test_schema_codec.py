@@ -119,7 +119,7 @@ class TestAlternatives:
     def test_each_is_told_of_and_the_likeliest_first(self, keyword):
         schema = an_object(shape={keyword: [BOX, CIRCLE, {"type": "null"}]})
         assert faults_of(schema, {"shape": {"kind": "circle", "width": 2}}) == [
-            "shape: fits none of its 3 alternatives, of which the likeliest are",
+            "shape: fits none of its 3 alternatives; the likeliest are",
             "(1) shape.radius: required, but missing",
             '(2) shape.kind: "circle" is not one of ["box"]',
         ]

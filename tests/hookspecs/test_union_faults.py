@@ -92,7 +92,7 @@ def test_where_the_type_tells_the_alternative_only_that_one_is_told(kind, value,
 
 def test_each_alternative_that_may_be_meant_is_told_by_itself_and_the_likeliest_first():
     assert faults(list[Circle | Note], [{"title": "a", "stars": 0}]) == [
-        "it[0]: fits none of its 2 alternatives, of which the likeliest are",
+        "it[0]: fits none of its 2 alternatives; the likeliest are",
         "(1) it[0].stars: input should be greater than or equal to 1, got 0",
         "(2) it[0].radius: required, but missing; it[0].title: not known; it[0].stars: not known",
     ]
@@ -100,7 +100,7 @@ def test_each_alternative_that_may_be_meant_is_told_by_itself_and_the_likeliest_
 
 def test_one_that_the_value_names_comes_first():
     assert faults(Box | Circle, {"kind": "circle", "width": 1, "height": 2}) == [
-        "it: fits none of its 2 alternatives, of which the likeliest are",
+        "it: fits none of its 2 alternatives; the likeliest are",
         "(1) it.radius: required, but missing; it.width: not known; it.height: not known",
         "(2) it.kind: input should be 'box', got \"circle\"",
     ]

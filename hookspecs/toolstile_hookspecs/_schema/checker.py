@@ -145,7 +145,7 @@ def _references_of(part: Schema) -> list[str]:
 
 
 def _parts(schema: Schema) -> list[Schema]:
-    """Return every schema within a schema, also those that only a reference leads to."""
+    """Return every schema within a schema, found by place or by reference."""
     parts = list(subschemas(schema))
     known = set(map(id, parts))
     for part in parts:
@@ -158,10 +158,9 @@ def _parts(schema: Schema) -> list[Schema]:
 
 
 def chain_of(schema: Schema) -> float:
-    """Return the number of schemas that can stand one behind another for one value.
+    """Return the longest chain of schemas for one value, infinity if a schema refers to itself.
 
-    It is infinity where a schema refers to itself for the same value. A validator needs as much of
-    the stack as this, for each level of a value.
+    A validator needs that much of the stack for each level of a value.
     """
     parts = _parts(schema)
     named = ("$anchor", "$dynamicAnchor")
@@ -173,7 +172,7 @@ def chain_of(schema: Schema) -> float:
 
     def length(part: Schema) -> float:
         if id(part) not in known:
-            known[id(part)] = inf  # as long as it is not known, it stands for a circle
+            known[id(part)] = inf  # if a reference leads back here, there is a circle
             found: list[Any] = [*map(part.get, _FOR_SAME), *map(leads_to, _references_of(part))]
             for name in _SEVERAL_FOR_SAME:
                 inner: Any = part.get(name)
@@ -216,7 +215,7 @@ them."""
 
 
 def strict_pattern(pattern: str) -> str:
-    r"""Return a pattern of ECMA-262 without what it allows for the sake of old scripts only.
+    r"""Return a pattern of ECMA-262 without the liberties for old scripts.
 
     Raises:
         ValueError: When its counts make every search long.

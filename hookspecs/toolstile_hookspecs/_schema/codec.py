@@ -1,8 +1,7 @@
-"""Typed values to and from strict JSON: what a tool's params and results go through.
+"""Typed values to and from strict JSON, for the params and results of tools.
 
-A `Codec` wraps the one `TypeAdapter` of a type; `NoParams` is for tools that take none; the
-`SchemaCodec` of its own module wraps a JSON Schema. All decode strictly, naming every fault
-at once.
+A `Codec` wraps the one `TypeAdapter` of a type, `NoParams` is for tools without params, and a
+`SchemaCodec` wraps a JSON Schema. All decode strictly, naming every fault at once.
 """
 
 # pyright: reportReturnType=false
@@ -53,7 +52,7 @@ class ValueCodec(Protocol):
         """Return the JSON Schema (2020-12) of the values; the caller owns the copy."""
 
     def secret_schema(self) -> Schema:
-        """Return the schema where it says that something is secret, else an empty one."""
+        """Return the schema if it marks a secret, else an empty one."""
 
     def decode(self, text: Json) -> Any:
         """Return the value that the JSON text stands for, or raise `ToolValidationError`."""
@@ -77,9 +76,9 @@ class Codec:
 
     Args:
         type_: A dataclass, pydantic model, TypedDict or anything else pydantic can adapt.
-        owner: What the type belongs to, for error messages.
-        reveals: Whether `encode` writes what `decode` reads and no more: secrets (pydantic's
-            `SecretStr`) as they are, no computed fields. For params; results keep their secrets.
+        owner: The owner of the type, for error messages.
+        reveals: Whether `encode` writes exactly the input of `decode`: secrets (pydantic's
+            `SecretStr`) in clear, no computed fields. For params; results mask their secrets.
 
     Raises:
         DefinitionError: When pydantic cannot make a schema of the type, or params cannot be
@@ -106,7 +105,7 @@ class Codec:
                 "take for ever; give it as text, without look-around and regex_engine."
             )
         self._extra: Extra = "forbid" if reveals else extra_of_results(self.adapter.core_schema)
-        # Only what models write is read exactly: results were made here.
+        # Params are read exactly because models write them; results are made here.
         exact = exact_validator(self.adapter.core_schema) if reveals else None
         self._read = (exact or self.adapter.validator).validate_json
         self.immutable = is_immutable(self.adapter.core_schema)
@@ -124,7 +123,7 @@ class Codec:
             self._to_json = self._write_finite
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of what is read of params, or of what is written of results."""
+        """Return the JSON Schema of the input for params, of the output for results."""
         mode: JsonSchemaMode = "validation" if self._reveals else "serialization"
         return self.adapter.json_schema(mode=mode, schema_generator=ClosedJsonSchema)
 
@@ -160,7 +159,7 @@ class Codec:
                 raise ToolValidationError(explain(error, self._known_schema)) from None
 
     def copy(self, text: Json) -> Any:
-        """Return the typed value of a text that was decoded before, once more."""
+        """Return another typed value of a text that was decoded before."""
         return self._read(text, strict=True, extra=self._extra)
 
     def encode(self, value: object) -> bytes:
@@ -180,7 +179,7 @@ class Codec:
         except ValidationError as error:
             return explain(error, self._known_schema)
         except (ValueError, UserWarning) as error:
-            # Where it can be written, reading it again says more.
+            # Reading the written value gives a better message, if it can be written.
             try:
                 self.copy(self.encode(value))
             except ValidationError as misread:
@@ -191,9 +190,9 @@ class Codec:
         return None
 
     def secret_schema(self) -> Schema:
-        """Return the schema where it says that something is secret, else an empty one.
+        """Return the schema if it marks a secret, else an empty one.
 
-        Of a type that JSON Schema cannot say, everything is taken for secret.
+        If JSON Schema cannot express the type, everything counts as secret.
         """
         if self._secrecy is None:
             modes: tuple[JsonSchemaMode, ...] = ("validation", "serialization")
@@ -303,7 +302,7 @@ def describe(type_: object) -> str:
 
 _MAX_INTEGER: Final = 2**63
 _NUMBER: Final = re.compile(
-    r'"(?:[^"\\]|\\.)*+"'  # a text, in which nothing is a number
+    r'"(?:[^"\\]|\\.)*+"'  # a text, whose digits are not numbers
     r"|(?<![\w.+-])-?(?:0|[1-9][0-9]*)(?:\.0+|(?:\.[0-9]+)?[eE][+-]?[0-9]{1,3})(?![\w.+-])"
 )
 

@@ -1,4 +1,4 @@
-"""One walk over pydantic's core schemas, and the questions that it answers about types."""
+"""A walk over pydantic's core schemas, and questions about types that it answers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ ASIDE: Final = _VALUES | _NOT_FOR_JSON
 
 
 def parts(schema: Any, *, ends: Callable[[Schema], bool] | None = None) -> Iterator[Schema]:
-    """Yield the typed parts of a core schema that read JSON, fields among them.
+    """Yield the typed parts of a core schema that read JSON, fields included.
 
-    Args:
-        schema: As `TypeAdapter.core_schema` has it.
-        ends: Tells whether to pass over a part and all within it.
+    Parts for which `ends` is true are left out, with all parts within them.
 
     Example:
         >>> from pydantic import TypeAdapter
@@ -53,7 +51,7 @@ def parts(schema: Any, *, ends: Callable[[Schema], bool] | None = None) -> Itera
 
 
 def rewritten(part: Any, change: Callable[[Schema], Schema]) -> Any:
-    """Return a core schema in which each typed part is changed, innermost first."""
+    """Return a core schema with each typed part changed, innermost first."""
     if isinstance(part, LISTS):
         return type(part)(rewritten(inside, change) for inside in part)
     if not isinstance(part, DICT):
@@ -184,14 +182,14 @@ def why_not_read_back(schema: Schema, *, of_params: bool) -> str | None:
     Example:
         >>> from pydantic import Json, TypeAdapter
         >>> why_not_read_back(TypeAdapter(Json[int]).core_schema, of_params=False)
-        'it holds a Json[...], read from a text, written without; declare what it holds'
+        'it holds a Json[...], read from a text, written without; declare the inner type'
         >>> why_not_read_back(TypeAdapter(Json[int]).core_schema, of_params=True)
     """
     for part in parts(schema, ends=_is_free):
         if part["type"] == "generator":
             return "it holds an Iterable or a Generator, which is read once only; declare a list"
         if part["type"] == "json" and not of_params:
-            return "it holds a Json[...], read from a text, written without; declare what it holds"
+            return "it holds a Json[...], read from a text, written without; declare the inner type"
         if part["type"] in _OBJECTS and (reason := _why_object(part, schema, of_params=of_params)):
             return reason
     return None
@@ -220,8 +218,8 @@ def _why_object(part: Schema, schema: Schema, *, of_params: bool) -> str | None:
     if (_extra(inner) or _extra(part) or "ignore") == "ignore":
         return None
     return (
-        f"{owner} has the computed {computed[0]['property_name']}, which cannot be told from the "
-        "names that extra='allow' lets in; leave one of them out"
+        f"{owner} has the computed {computed[0]['property_name']}, which looks like a name that "
+        "extra='allow' lets in; leave one of them out"
     )
 
 
@@ -233,7 +231,7 @@ def _why_field(name: str, field: Schema, config: Schema, *, of_params: bool) -> 
         return "is read, and never written (exclude=True or InitVar); leave it out of the params"
     required = field["schema"]["type"] != "default" and field.get("required", True)
     if required and (unwritten or field.get("serialization_exclude_if")):
-        return "has to be given, and is not always written; give it a default"
+        return "must be given, and is not always written; give it a default"
     written, read = field.get("serialization_alias") or name, _names_read(name, field, config)
     if unwritten or written in read:
         return None

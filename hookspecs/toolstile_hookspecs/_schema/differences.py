@@ -1,4 +1,4 @@
-"""The first difference between a value and what was read of its JSON, in types and parts."""
+"""The first difference between a value and the value read from its JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAIN: Final = frozenset({type(None), bool, int, float, str})
 
 _WHOLE: Final = (str, bytes, bytearray, memoryview, range)
 _Step = tuple[str, Any]
-"""The form in which a step into a value is told, and what it is to be filled with."""
+"""The format of a step into a value, and its argument."""
 
 
 class _Nothing:
@@ -32,15 +32,10 @@ _NOTHING: Final = _Nothing()
 
 
 def difference(value: object, again: object, at: str = "value") -> str | None:
-    """Return where a value differs from what was read of its JSON, None where nowhere.
+    """Return where a value differs from the value read from its JSON, or None.
 
-    Types have to be the same in all parts. Only an int may be read as the equal float, since it
-    may stand where a float is declared.
-
-    Args:
-        value: The value.
-        again: What was read.
-        at: The name of the value in the text.
+    The types of all parts must be the same, except that an int may be read as the equal float of a
+    field that declares a float. `at` is the name of the value in the text.
 
     Example:
         >>> difference({"a": [1, (2,)]}, {"a": [1, [2]]})
@@ -56,12 +51,9 @@ def difference(value: object, again: object, at: str = "value") -> str | None:
 
 
 def why_not_written(value: object, error: Exception, at: str = "value") -> str:
-    """Return why a value has no JSON form that can be read again, and which part of it has none.
+    """Return which part of a value has no JSON form that can be read again, and why.
 
-    Args:
-        value: The value.
-        error: What writing it raised, or reading what was written.
-        at: The name of the value in the text.
+    The error is from writing the value, or from reading its JSON.
 
     Example:
         >>> why_not_written({"a": [1, object()]}, TypeError("Object of type object is not JSON"))
@@ -70,7 +62,7 @@ def why_not_written(value: object, error: Exception, at: str = "value") -> str:
     if isinstance(error, ValidationError):
         return f"{at} cannot be read from the JSON that it is written as ({first_fault(error)})"
     reason = why_unwritable(error)
-    with suppress(Exception):  # it may hold itself, and runs anybody's code
+    with suppress(Exception):  # it may hold itself, and runs foreign code
         at = _place(at, _unwritable(value, reason) or ())
     return f"{at}{reason[2:]}" if reason.startswith("it ") else f"{at}: {reason}"
 
@@ -100,7 +92,7 @@ def _differing(value: object, again: object) -> tuple[list[_Step], type[Any], ty
 
 def _equal(value: Any, again: Any) -> bool:
     if isinstance(value, (datetime, time)):
-        # One of the hour that comes twice equals none of another zone.
+        # In the hour that comes twice, a moment is unequal to itself in another zone.
         return bool(value.isoformat() == again.isoformat())
     return bool(value == again or (value != value and again != again))  # noqa: PLR0124 - NaN
 
@@ -112,7 +104,7 @@ def _unwritable(value: object, reason: str) -> list[_Step] | None:
         try:
             to_json(value)
             why = NOT_FINITE if isinstance(value, float) and not math.isfinite(value) else ""
-        except Exception as error:  # noqa: BLE001 - the reason is asked for
+        except Exception as error:  # noqa: BLE001 - its reason is the result
             why = why_unwritable(error)
         return [] if why == reason else None
     for form, name, part, _ in parts:

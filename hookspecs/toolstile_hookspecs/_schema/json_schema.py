@@ -20,12 +20,12 @@ class PlainJsonSchema(GenerateJsonSchema):
     """
 
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
-        """Mark what is kept from being written as JSON."""
+        """Mark secrets."""
         written = super().json_or_python_schema(schema)
         return {**written, "writeOnly": True} if hides(cast("Any", schema)) else written
 
     def ser_schema(self, schema: Any) -> JsonSchemaValue | None:
-        """Describe what a serializer writes; an author's that does not say may write anything."""
+        """Describe the output of a serializer: anything, if an author's has no schema."""
         untold = "return_schema" not in schema and is_by_author(schema)
         return {} if untold else super().ser_schema(schema)
 
@@ -36,7 +36,7 @@ class PlainJsonSchema(GenerateJsonSchema):
 
 
 class ClosedJsonSchema(PlainJsonSchema):
-    """Pydantic's generator, saying also what the codec enforces and the fields mean."""
+    """Pydantic's generator, with the codec's rules and the descriptions of fields."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         """Describe the fields of a dataclass and close it."""
@@ -54,7 +54,7 @@ class ClosedJsonSchema(PlainJsonSchema):
         properties = cast("dict[str, Any] | None", schema.get("properties"))
         if properties is None:
             return schema
-        # What is read may have no other names; what is written may, where the type says so.
+        # Input has no other names; output may, if the type allows it.
         if self.mode == "validation" or not schema.get("additionalProperties"):
             schema["additionalProperties"] = False
         if not isinstance(cls, type):
@@ -67,7 +67,7 @@ class ClosedJsonSchema(PlainJsonSchema):
 
 @lru_cache(maxsize=1024)
 def field_descriptions(cls: type) -> dict[str, str]:
-    """Return what the author says of each field.
+    """Return the author's description of each field.
 
     Text in `Annotated` (a string or `typing_extensions.Doc`) comes before the class's docstring,
     and that before one below the field.

@@ -14,7 +14,7 @@ ALL_SECRET: Final[Schema] = {
     "additionalProperties": {"writeOnly": True},
     "items": {"writeOnly": True},
 }
-"""Stands in for the schema of a type that has none: nobody knows what in it is secret."""
+"""Stands in for the schema of a type without one, in which anything may be secret."""
 _SECRET: Final = re.compile('"writeOnly": true|"format": "password"')
 _COMPOSED: Final = ("anyOf", "oneOf", "allOf")
 _BY_NAME: Final = frozenset(
@@ -32,7 +32,7 @@ def holds_secret(schema: Schema) -> bool:
 
 
 def alternatives(schemas: Iterable[Schema], root: Schema) -> Iterator[Schema]:
-    """Yield the schemas and all they are made of: references, and choices of which one holds."""
+    """Yield schemas with all that they refer to or combine."""
     waiting, seen = list(schemas), set[str]()
     while waiting:
         schema = waiting.pop()
@@ -46,18 +46,18 @@ def alternatives(schemas: Iterable[Schema], root: Schema) -> Iterator[Schema]:
 
 
 def of_property(schemas: Iterable[Schema], name: str) -> list[Schema]:
-    """Return what schemas of objects may say of a property."""
+    """Return the schemas that may apply to a property of objects."""
     found: list[object] = []
     for schema in schemas:
         named = schema.get("properties", {})
         found.append(named[name] if name in named else schema.get("additionalProperties"))
-        # Which of the patterns a name matches only a validator can tell.
+        # Only a validator knows which patterns match the name.
         found += schema.get("patternProperties", {}).values()
     return schemas_among(found)
 
 
 def of_item(schemas: Iterable[Schema], index: int) -> list[Schema]:
-    """Return what schemas of arrays say of an item."""
+    """Return the schemas that apply to an item of arrays."""
     first = [(schema, schema.get("prefixItems", ())) for schema in schemas]
     return schemas_among(
         items[index] if index < len(items) else schema.get("items") for schema, items in first
@@ -65,12 +65,12 @@ def of_item(schemas: Iterable[Schema], index: int) -> list[Schema]:
 
 
 def schemas_among(found: Iterable[object]) -> list[Schema]:
-    """Return those that are schemas: a schema may also be true or false."""
+    """Return the schemas among some values, without true and false."""
     return [cast("Schema", part) for part in found if isinstance(part, Mapping)]
 
 
 def known_names(schema: Schema, path: Iterable[object] = ()) -> list[str]:
-    """Return the names that an object may have, here or at a path within, whatever it is."""
+    """Return all property names of an object, here or at a path within."""
     found = list(alternatives([schema], schema))
     for part in path:
         inside = of_item(found, part) if isinstance(part, int) else of_property(found, str(part))

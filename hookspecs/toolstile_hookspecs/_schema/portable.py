@@ -62,8 +62,8 @@ def place_of(thing: Any) -> str | None:
 
 def _text(key: object, at: str) -> str:
     if type(key) is not str:
-        told = f"{at} has a key ({type(key).__qualname__}) that is no text"
-        raise SnapshotError(f"{told}; use texts, or a field that declares the type of its keys.")
+        fault = f"{at} has a key ({type(key).__qualname__}) that is not a text"
+        raise SnapshotError(f"{fault}; use texts, or a field that declares the type of its keys.")
     return key
 
 
@@ -71,10 +71,10 @@ class PortableValues:
     """Writes values as JSON and reads them as the same values.
 
     These are JSON values, bytes, classes, lists, tuples and sets; dataclasses, pydantic models,
-    named tuples, enums, dates and the like, as sessions store them; and what holds these.
+    named tuples, enums, dates and the like, as sessions store them; and values made of these.
 
     Args:
-        find: Finds the class at a place. `found_at` keeps a text from importing anything.
+        find: Finds the class at a place. With `found_at` no text imports a module.
 
     Example:
         >>> values = PortableValues()
@@ -86,14 +86,10 @@ class PortableValues:
         self._find = find
 
     def write(self, value: Any, at: str = "value") -> Any:
-        """Return a value as plain JSON from which the same value is read, in all its parts.
-
-        Args:
-            value: The value.
-            at: The name of the value in messages.
+        """Return a value as plain JSON from which an equal value is read.
 
         Raises:
-            SnapshotError: When there is none. The message names the part, its type and the remedy.
+            SnapshotError: If there is none; names the part, by `at`, its type and the remedy.
         """
         type_: type[Any] = value.__class__
         if type_ in PLAIN:
@@ -149,11 +145,11 @@ class PortableValues:
         try:
             text = text_of(type_, items)
             fault = difference(items, items_of(type_, text), "")
-        except Exception as error:  # noqa: BLE001 - anybody's validators; the reason is told
+        except Exception as error:  # noqa: BLE001 - foreign validators; the reason is reported
             text, fault = b"", why_not_written(items, error, "")
         if fault is not None:
             raise SnapshotError(
-                f"{at}{fault.removeprefix(step)}; let the field name the type of what it holds, or "
+                f"{at}{fault.removeprefix(step)}; let the field name the type of its content, or "
                 "use JSON values, and keep secrets elsewhere."
             )
         return place, from_json(text)
@@ -168,7 +164,7 @@ class PortableValues:
     def _check(self, type_: type[Any], at: str) -> None:
         if not self.is_data(type_):
             raise SnapshotError(
-                f"{at} ({type_.__qualname__}) is no data; use JSON values, bytes, a dataclass, a "
+                f"{at} ({type_.__qualname__}) is not data; use JSON values, bytes, a dataclass, a "
                 "pydantic model, a named tuple or an enum."
             )
 

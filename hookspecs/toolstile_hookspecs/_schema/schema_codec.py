@@ -9,8 +9,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, reduce
-from itertools import groupby
-from operator import getitem
+from itertools import chain, groupby
+from operator import attrgetter, getitem
 from typing import Any, Final, cast
 
 import pydantic_core
@@ -78,10 +78,10 @@ class SchemaCodec:
 
     Args:
         schema: The schema, draft 2020-12 unless it says otherwise.
-        owner: What the schema belongs to, for error messages.
+        owner: The owner of the schema, for error messages.
 
     Raises:
-        DefinitionError: When the schema itself is wrong, or refers to what is not in it.
+        DefinitionError: If the schema is wrong, or refers to a schema outside.
     """
 
     def __init__(self, schema: Mapping[str, Any], *, owner: str) -> None:
@@ -94,7 +94,11 @@ class SchemaCodec:
             told = "nested too deeply to be checked; nest it less" if deep else f"not JSON: {error}"
             raise DefinitionError(f"{owner}: its JSON Schema is {told}.") from None
         if '"nullable": true' in text:
-            _add_nulls(self._schema)
+            # OpenAPI 3.0 writes the type `null` so.
+            for part in cast("Iterable[dict[str, Any]]", subschemas(self._schema)):
+                if part.get("nullable") is True and isinstance(part.get("type"), str):
+                    del part["nullable"]
+                    part["type"] = [part["type"], "null"]
         try:
             check_schema(self._schema)
             targets = (pointed(self._schema, each) for each in {*_REFERENCE.findall(text)})
@@ -120,9 +124,9 @@ class SchemaCodec:
         return cast("dict[str, Any]", json.loads(json.dumps(self._schema)))
 
     def secret_schema(self) -> Schema:
-        """Return the schema where it says that something is secret, else an empty one.
+        """Return the schema if it marks a secret, else an empty one.
 
-        Where it says so in a way that masking does not go, one that hides everything.
+        If masking cannot follow the mark, the schema hides everything.
         """
         return self._secrecy
 
@@ -130,8 +134,8 @@ class SchemaCodec:
         """Return the JSON value; every fault in one `ToolValidationError`.
 
         Raises:
-            ToolValidationError: When it is not JSON, or does not fit; `Unchecked` where nobody
-                can tell.
+            ToolValidationError: If it is not JSON, or does not fit; `Unchecked` if the check
+                cannot be completed.
         """
         try:
             value = pydantic_core.from_json(text, allow_inf_nan=False)
@@ -150,7 +154,7 @@ class SchemaCodec:
         return value, self.encode(value)
 
     def copy(self, text: Json) -> Any:
-        """Return the JSON value of a text that was decoded before, once more."""
+        """Return another JSON value of a text that was decoded before."""
         return pydantic_core.from_json(text)
 
     def encode(self, value: object) -> bytes:
@@ -191,7 +195,7 @@ class SchemaCodec:
 
         The value is the part that is `start` steps within the whole; `before` leads to it.
         """
-        for (steps, rule), group in groupby(faults, _place_of):
+        for (steps, rule), group in groupby(faults, attrgetter("instance_path", "schema_path")):
             same, path = [*group], (*before, *steps[start:])
             instance = reduce(getitem, steps[start:], value)
             if rule[-1:] != ["required"]:
@@ -199,7 +203,7 @@ class SchemaCodec:
                     yield from self._details_of(fault, instance, path)
                 continue
             missing = [fault.kind.property for fault in same]
-            # What else may be given nobody lists, so only what is near it counts as mistaken.
+            # Other names may be allowed, so only those near a missing name count as mistakes.
             others = [name for name in instance if name not in self._lines.declared][:MAX_FAULTS]
             yield from _about("missing", path, missing)
             strangers = [name for name in others if suggest(name, missing)]
@@ -209,7 +213,7 @@ class SchemaCodec:
         keyword, said = fault.kind.name, fault.kind.as_dict()
         alternatives, start = said.get("context", ()), len(fault.instance_path)
         if keyword == "additionalProperties":
-            # No more than these are shown, and to compare names takes long.
+            # Names are compared only as far as they are shown, because comparing takes long.
             yield from _about("extra_forbidden", path, said["unexpected"][:MAX_FAULTS])
             yield from _about(FAULT, path, said["unexpected"][MAX_FAULTS:])
         elif keyword == "propertyNames":
@@ -230,7 +234,7 @@ class SchemaCodec:
         elif keyword in _LISTING:
             said["listed"] = in_json(said.get("options") or [said.get("expected_value")])
         elif keyword != "oneOf" and not self._lines.shows:
-            return f"does not fit what the schema says of {keyword!r}"
+            return f"does not fit {keyword!r} of the schema"
         elif keyword == "required":
             needs: dict[str, Any] = wanted or {}
             given = [other for other in instance if said["property"] in needs.get(other, ())]
@@ -244,7 +248,7 @@ class SchemaCodec:
         return _SAYS[keyword].format(**said).lstrip() if keyword in _SAYS else str(fault.message)
 
     def _at(self, rule: list[int | str]) -> Any:
-        """Return the part of the schema at a path, None where it is in another resource."""
+        """Return the part of the schema at a path, None if it is in another resource."""
         try:
             return reduce(getitem, rule, cast("Any", self._schema))
         except (KeyError, IndexError, TypeError):
@@ -283,11 +287,7 @@ _SAYS: Final = {
     "type": "{got} is not of type {listed}",
     "uniqueItems": "{got} has non-unique elements",
 }
-"""The words for a value that does not fit, by keyword; those of jsonschema-rs repeat it whole."""
-
-
-def _place_of(fault: Any) -> tuple[list[int | str], list[int | str]]:
-    return fault.instance_path, fault.schema_path
+"""The words for a value that does not fit, by keyword; jsonschema-rs would repeat the value."""
 
 
 def _about(type_: str, path: Path, names: Iterable[str]) -> Iterator[ErrorDetails]:
@@ -302,22 +302,9 @@ def _depth_of(value: object) -> int:
     depth, level = 0, [value]
     while level:
         depth += 1
-        level = [inner for part in level for inner in _inner(part)]
+        within: list[Any] = [part for part in level if isinstance(part, (dict, list))]
+        level = [*chain(*(part.values() if isinstance(part, dict) else part for part in within))]
     return depth
-
-
-def _inner(part: object) -> Iterable[object]:
-    if isinstance(part, dict):
-        return cast("Schema", part).values()
-    return cast("list[object]", part) if isinstance(part, list) else ()
-
-
-def _add_nulls(schema: dict[str, Any]) -> None:
-    """Add `null` to the types of a schema where OpenAPI 3.0 says `nullable: true`."""
-    for part in cast("Iterable[dict[str, Any]]", subschemas(schema)):
-        if part.get("nullable") is True and isinstance(part.get("type"), str):
-            del part["nullable"]
-            part["type"] = [part["type"], "null"]
 
 
 def _with_integers(value: Any, whole: Any, schemas: list[Schema], root: Schema) -> Any:
@@ -350,16 +337,15 @@ _NOT_FOLLOWED: Final = re.compile(
     r'"(if|then|else|dependentSchemas|dependencies|unevaluated\w+|additionalItems|contains'
     r'|\$(dynamicRef|recursiveRef|anchor|id))": |"items": \[|"\$ref": "(?!#["/])'
 )
-"""Keywords of a schema's JSON by which masking does not find its way."""
+"""Keywords of a schema's JSON that masking does not follow."""
 _WHOLE: Final[Schema] = {"writeOnly": True}
 
 
 def secrecy_of(schema: Schema) -> Schema:
-    """Return the schema that masking goes by: this one, an empty one, or one that hides all.
+    """Return the schema for masking: this one, an empty one, or one that hides everything.
 
-    Args:
-        schema: The schema. Without a secret in it, there is nothing to mask; with one, and
-            conditions or references that masking does not follow, anything may be secret.
+    Without a secret there is nothing to mask; with one, and keywords that masking does not follow,
+    anything may be secret.
 
     Example:
         >>> secrecy_of({"if": {}, "then": {"properties": {"pin": {"writeOnly": True}}}})
@@ -370,5 +356,5 @@ def secrecy_of(schema: Schema) -> Schema:
     parts = {name: part for name, part in schema.items() if name != "$id"}
     if not _NOT_FOLLOWED.search(json.dumps(parts, default=str)):
         return schema
-    # The names in an object say what became of the rest of it.
+    # The names of an object are shown, because they show that values are masked.
     return ALL_SECRET if schema.get("type") in ("object", "array") else _WHOLE

@@ -1,7 +1,7 @@
-"""Keeping secrets out of what people and programs are shown: texts, arguments, values.
+"""Keeping secrets out of texts, arguments and values for people and programs.
 
-What is secret is said by types (`Secret`, pydantic's `SecretStr`, `SecretBytes` and `Secret[...]`)
-and by schemas (`writeOnly`, `format: "password"`); those made of types say it of secret types, too.
+Types (`Secret`, pydantic's `SecretStr`, `SecretBytes` and `Secret[...]`) and schemas (`writeOnly`,
+`format: "password"`) mark secrets; a schema made of a type has the marks of the type.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _all_forms(secrets: Iterable[str]) -> list[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yield how a secret stands in texts: as it is, and quoted in the usual ways."""
+    """Yield the forms of a secret in texts: unchanged, and quoted in the usual ways."""
     yield secret
     if secret.isalnum() and secret.isascii():
         return
@@ -90,12 +90,7 @@ def _hidden_within(value: object, forms: list[str]) -> Any:
 
 
 def masked(value: object, schema: Schema, mask: str = MASK) -> Any:
-    """Return a JSON value without what its schema says is never to be shown.
-
-    Args:
-        value: The value.
-        schema: Its JSON Schema, which marks secrets: `writeOnly`, or `format: "password"`.
-        mask: What stands in their places.
+    """Return a JSON value with `mask` in place of the secrets that its schema marks.
 
     Example:
         >>> masked({"name": "Ada", "pin": "1234"}, {"properties": {"pin": {"writeOnly": True}}})
@@ -105,7 +100,7 @@ def masked(value: object, schema: Schema, mask: str = MASK) -> Any:
 
 
 def secrets_of(value: object, schema: Schema) -> Iterator[str]:
-    """Yield the texts in a JSON value that its schema says are never to be shown."""
+    """Yield the texts in a JSON value that its schema marks as secret."""
     found: list[object] = []
     _replaced(value, [schema], schema, found.append)
     for secret in found:
@@ -113,7 +108,7 @@ def secrets_of(value: object, schema: Schema) -> Iterator[str]:
 
 
 def secrets_in(value: object) -> Iterator[str]:
-    """Yield what a typed value holds in fields of secret types, however deep."""
+    """Yield the content of fields of secret types in a typed value, at any depth."""
     for part in _leaves(value):
         if isinstance(part, Secret):
             yield from _texts(part.reveal())
@@ -135,7 +130,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _leaves(value: object) -> Iterator[Any]:
-    """Yield what a value is made of, in order, without the containers that hold it."""
+    """Yield the leaves of a value in order, without containers."""
     waiting, seen = [value], set[int]()
     while waiting:
         part: Any = waiting.pop()
@@ -166,7 +161,7 @@ def _parts(value: object) -> Iterable[Any] | None:
 def _replaced(
     value: object, schemas: list[Schema], root: Schema, replace: Callable[[object], object]
 ) -> Any:
-    # What one of them hides is hidden.
+    # A part is hidden if one of its schemas hides it.
     schemas = list(alternatives(schemas, root))
     if value is not None and _hide(schemas):
         return replace(value)

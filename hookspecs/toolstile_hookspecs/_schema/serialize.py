@@ -1,4 +1,4 @@
-"""Values that JSON cannot say: found out, and told in words that a model can use."""
+"""Values without a JSON form, and words for a model that name the reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PREFIX: Final = re.compile(
 
 
 def why_unwritable(error: Exception) -> str:
-    """Return why a value has no JSON form, from what writing it raised.
+    """Return why a value has no JSON form, from the exception of writing it.
 
     Example:
         >>> why_unwritable(ValueError("Circular reference detected (id repeated)"))
@@ -78,12 +78,10 @@ def encodable(text: str) -> str:
 def finite(text: bytes, plain: Callable[[], object]) -> bytes:
     """Return JSON text unless a `null` in it stands for NaN or Infinity.
 
-    Args:
-        text: The JSON of a value.
-        plain: Gives the value as plain data.
+    `plain` gives the value as plain data.
 
     Raises:
-        ValueError: When a model would read `null` where there was a number.
+        ValueError: If a model would read `null` in place of a number.
     """
     # Looking from the end takes a third of the time.
     if text.rfind(b"null") >= 0 and not _is_finite(plain()):
@@ -104,13 +102,13 @@ def _is_finite(value: object) -> bool:
 
 
 def whole_serializer(schema: CoreSchema) -> SchemaSerializer | None:
-    """Return what writes params as they are read, None where pydantic's own does so.
+    """Return a serializer that writes params as they are read, None if pydantic's own does so.
 
-    Sets are written in one order, and secrets as they are.
+    It writes sets in one order, and secrets in clear.
     """
     if not any(part["type"] in _SETS or hides(part) for part in parts(schema)):
         return None
-    # Serializers that classes have already are without these.
+    # The prebuilt serializers of classes lack these changes.
     return SchemaSerializer(rewritten(schema, _as_whole), _use_prebuilt=False)
 
 
@@ -162,7 +160,7 @@ def as_json(arguments: object) -> str | bytes:
     """Return arguments as JSON text; values are encoded as a provider would have.
 
     Raises:
-        ToolValidationError: When they hold what JSON cannot say.
+        ToolValidationError: If they hold a value without a JSON form.
     """
     if isinstance(arguments, (str, bytes)):
         return arguments

@@ -1,4 +1,4 @@
-"""Items of one type as JSON values; `SnapshotError` where they are not read as the same items."""
+"""Items of one type as JSON values; `SnapshotError` if they are not read as the same items."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def dumped(kind: Any, items: Iterable[Any]) -> Any:
 
 
 def text_of(kind: Any, items: Iterable[Any]) -> bytes:
-    """Return items of a type as JSON text; raises what pydantic raises."""
+    """Return items of a type as JSON text; raises exceptions of pydantic."""
     # Not `dump_json`: a model would write infinities as null, which cannot be read back.
     plain = _adapter(kind).dump_python(list(items), mode="json", warnings=False)
     return to_json(plain, inf_nan_mode="strings")
@@ -85,21 +85,21 @@ def dumped_exactly(kind: type[Any], items: Iterable[Any]) -> list[Any]:
             "fields again."
         ) from error
     for number, (item, other) in enumerate(zip(items, again, strict=True), 1):
-        # A list or a dict says nothing of what it holds, so that comes back as JSON.
+        # A list or a dict has no types of its items, which are then read as JSON.
         if item != other and _as_json(item) != other:
             raise SnapshotError(
                 f"Items of {type_name(kind)} cannot be written as JSON: item number {number} "
                 "would be read as another. It is of a subclass; or a field of it holds a secret, "
                 "NaN, a subclass of the type that it names or, where that is Any, no plain JSON; "
                 "or the class has no `__eq__`. Keep secrets elsewhere, items in the slice of their "
-                "own type, and make the field name what it holds."
+                "own type, and make the field name the type of its content."
             )
     written: list[Any] = from_json(text)
     return written
 
 
 def _as_json(value: object) -> Any:
-    """Return the JSON form of a value whose type is not known, None where it has none."""
+    """Return the JSON form of a value of unknown type, or None."""
     try:
         return to_jsonable_python(value, by_alias=False)
     except ValueError:
@@ -113,7 +113,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def items_of(kind: Any, text: str | bytes) -> list[Any]:
-    """Return the items of a type that JSON text stands for; raises what pydantic raises."""
+    """Return the items of a type in JSON text; raises exceptions of pydantic."""
     # They are written by the names of their fields, whatever else these are called.
     read = _adapter(kind).validate_json(text, by_name=True, by_alias=True)
     return cast("list[Any]", read)

@@ -18,10 +18,7 @@ _begins_as_date: Final = re.compile(r"\d{4}-\d{2}-\d{2}").match
 
 
 def exact_validator(schema: Schema) -> SchemaValidator | None:
-    """Return what reads as the schema says, with marks, None where pydantic does so itself.
-
-    Args:
-        schema: As `TypeAdapter.core_schema` has it.
+    """Return a validator that reads dates strictly and marks unions, None if there are none.
 
     Example:
         >>> from datetime import date
@@ -36,7 +33,7 @@ def exact_validator(schema: Schema) -> SchemaValidator | None:
     """
     if not any(part["type"] in _EXAMPLES or part["type"] in UNIONS for part in parts(schema)):
         return None
-    # Validators that classes have already are without the guards.
+    # The prebuilt validators of classes lack the guards.
     return SchemaValidator(rewritten(schema, _guarded), _use_prebuilt=False)
 
 
@@ -44,7 +41,7 @@ def _guarded(node: Schema) -> Schema:
     if node["type"] not in _EXAMPLES:
         return marked(node)
     example = _EXAMPLES[node["type"]]
-    # By a validator of its own: what has come as text is read strictly only from JSON.
+    # A separate validator reads JSON, because only from JSON a text is read strictly.
     unnamed: Any = {name: value for name, value in node.items() if name != "ref"}
     exact = SchemaValidator(unnamed)
 

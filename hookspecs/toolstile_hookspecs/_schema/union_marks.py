@@ -18,7 +18,7 @@ _TAGGED: Final = "\0tag"
 
 
 def marked(node: Schema) -> Schema:
-    """Return a part of a core schema, with marks where it is a union."""
+    """Return a part of a core schema, with marks if it is a union."""
     choices: Any = node.get("choices")
     if node["type"] == "union":
         parts: list[Any] = [part[0] if isinstance(part, tuple) else part for part in choices]

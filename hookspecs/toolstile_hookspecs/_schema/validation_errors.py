@@ -33,7 +33,7 @@ MAX_REASON: Final = 200
 MISSING: Final = "required, but missing"
 NOT_KNOWN: Final = "not known"
 REFUSED: Final = "is not accepted"
-"""Stands for what an author's validator says, which may tell a secret that it was given."""
+"""Replaces the message of an author's validator, which may repeat a secret."""
 RETRY: Final = "\nFix these, then retry."
 """The end of every listing."""
 
@@ -44,18 +44,13 @@ _NOT_TEXT: Final = "the text holds a lone surrogate, which is not a character"
 _BY_AUTHORS: Final = frozenset({"value_error", "assertion_error"})
 _NOT_BY_AUTHORS: Final = {*get_args(ErrorType), NOT_ISO_8601, OTHER_TAG, FAULT, OTHER} - _BY_AUTHORS
 _NEAR: Final = 3
-"""Alternatives that are told of where a value fits none of them."""
-# What pydantic says, and what a model understands.
+"""The maximum of alternatives in the message for a value that fits none."""
+# Words of pydantic, and words for a model.
 _TOO_DEEP: Final = ("recursion limit exceeded", "nested too deeply")
 
 
 def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
-    """Return the message for everything pydantic found.
-
-    Args:
-        error: What it found.
-        read_schema: Gives the JSON Schema, for suggestions and to know of secrets.
-    """
+    """Return the message for all faults; the JSON Schema is for suggestions and secrets."""
     found = error.errors(include_url=False)
     if found[0]["type"] == "json_invalid":
         return not_json(found[0]["msg"].removeprefix("Invalid JSON: "))
@@ -65,7 +60,7 @@ def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
 
 
 class Lines:
-    """The lines about what pydantic found, by the schema that it does not fit."""
+    """The lines about pydantic's faults, for a schema."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -74,7 +69,7 @@ class Lines:
         self.declared = {name for properties in objects for name in properties}
 
     def of(self, faults: Iterable[ErrorDetails], start: int = 0) -> Iterator[str]:
-        """Yield a line for each fault; those of a union's alternatives come together."""
+        """Yield a line for each fault, with the faults of a union's alternatives together."""
         for union, group in groupby(faults, lambda fault: union_of(fault["loc"], start)):
             found = [*group]
             if union is None:
@@ -110,7 +105,7 @@ class Lines:
             what = MISSING
         elif type_ in {"extra_forbidden", "unexpected_keyword_argument"}:
             known = known_names(self._schema, steps_of(path)[:-1])
-            # Another alternative may have it.
+            # Another alternative may have the name.
             others = [name for name in known if name != path[-1]]
             return stranger([*self._told(path[:-1]), path[-1]], others, shows=self.shows)
         elif self.shows:
@@ -135,7 +130,7 @@ def _by_likelihood(
     elif len(near) == 1:
         yield from near[0]
     else:
-        yield f"{where}: fits none of its {len(found)} alternatives, of which the likeliest are"
+        yield f"{where}: fits none of its {len(found)} alternatives; the likeliest are"
         for number, lines in enumerate(near[:_NEAR], 1):
             yield f"({number}) {'; '.join(dict.fromkeys(lines))}"
 
@@ -150,7 +145,7 @@ def _rank(fault: ErrorDetails, end: int) -> int:
 
 
 def stranger(path: Sequence[object], known: Sequence[str], *, shows: bool) -> str:
-    """Return the line for a name that nobody knows; it may be a secret out of its place."""
+    """Return the line for an unknown name, which may be a misplaced secret."""
     near = suggest(str(path[-1]), known)
     if not shows:
         path, near = [*path[:-1], MASK], near or f"; there are {', '.join(known)}"
@@ -158,7 +153,7 @@ def stranger(path: Sequence[object], known: Sequence[str], *, shows: bool) -> st
 
 
 def first_fault(error: ValidationError) -> str:
-    """Return the first thing that pydantic found, and where, without what was given.
+    """Return pydantic's first fault and its place, without the input.
 
     Example:
         >>> from pydantic import TypeAdapter
@@ -188,7 +183,7 @@ def listing(faults: list[str]) -> str:
 
 
 def in_one_line(error: Exception) -> str:
-    """Return the faults of a listing without what it asks of a model.
+    """Return the faults of a listing without the request to the model.
 
     Example:
         >>> in_one_line(ValueError(listing(["a: required, but missing", "b: not known"])))

@@ -1,4 +1,4 @@
-"""Checks of what authors give to declarations, by the types that their fields have."""
+"""Checks of the fields of declarations, by their types."""
 
 from __future__ import annotations
 
@@ -26,12 +26,9 @@ MAX_DESCRIPTION: Final = 200
 
 
 def type_faults(declared: object, of: Any, names: Iterable[str]) -> list[str]:
-    """Return the fields of a dataclass that hold something else than their types say.
+    """Return the faults of some fields of a dataclass, by the types that the class `of` declares.
 
-    Args:
-        declared: The instance.
-        of: The class that declares the fields.
-        names: The names of the fields to check; lists and sets pass for tuples.
+    Lists and sets pass for tuples.
 
     Example:
         >>> from dataclasses import dataclass
@@ -77,63 +74,37 @@ def _typed_names(of: Any) -> tuple[str, ...]:
 
 
 def tool_faults(tool: Any, of: type) -> list[str]:
-    """Return the faults in the fields of a tool, before its handler is read.
-
-    Args:
-        tool: The tool.
-        of: The class that declares the fields.
-    """
+    """Return the faults in the fields of a tool, before its handler is read."""
+    faults = type_faults(tool, of, _typed_names(of))
     blank = [name for name in _BLANK if str(getattr(tool, name)).strip() == ""]
-    seconds = tool.timeout if isinstance(tool.timeout, (int, float)) else 1
-    return [
-        *_name_faults(tool.name),
-        *_description_faults(tool.description),
-        *type_faults(tool, of, _typed_names(of)),
-        *(f"{name} is blank; leave it out" for name in blank),
-        *_version_faults(tool.version),
-        *_dependency_faults(tool.name, tool.depends_on),
-        *(() if seconds > 0 else [f"timeout is {seconds}; use None for never"]),
-        *_params_schema_faults(tool.params_schema),
-        *(tool.idempotency.faults() if hasattr(tool.idempotency, "faults") else ()),
-    ]
+    faults += [f"{name} is blank; leave it out" for name in blank]
+    name, version, depends_on = tool.name, tool.version, tool.depends_on
+    if isinstance(version, str) and version.strip() and not SEMVER.fullmatch(version):
+        parts = [part.lstrip("0") or "0" for part in re.findall("[0-9]+", version)]
+        meant = ".".join([*parts, *"000"][:3])
+        faults.append(f"version {version!r} is not a semantic version; write it as in {meant!r}")
+    if isinstance(depends_on, (list, tuple, set, frozenset)) and name in depends_on:
+        faults.append(f"it depends on itself ({name} -> {name}); leave that out of depends_on")
+    if isinstance(tool.timeout, (int, float)) and not tool.timeout > 0:
+        faults.append(f"timeout is {tool.timeout}; use None for never")
+    if isinstance(schema := tool.params_schema, Mapping):
+        types: Any = cast("Mapping[str, Any]", schema).get("type", "object")
+        if "object" not in ([types] if isinstance(types, str) else types):
+            faults.append(f"params_schema allows type {types!r} only, but arguments are an object")
+    own = tool.idempotency.faults() if hasattr(tool.idempotency, "faults") else []
+    return [*_name_faults(name, tool.description), *faults, *own]
 
 
-def _version_faults(version: object) -> list[str]:
-    if not isinstance(version, str) or not version.strip() or SEMVER.fullmatch(version):
-        return []
-    parts = [part.lstrip("0") or "0" for part in re.findall("[0-9]+", version)]
-    meant = ".".join([*parts, *"000"][:3])
-    return [f"version {version!r} is not a semantic version; write it as in {meant!r}"]
-
-
-def _dependency_faults(name: object, depends_on: object) -> list[str]:
-    if not isinstance(depends_on, (list, tuple, set, frozenset)) or name not in depends_on:
-        return []
-    return [f"it depends on itself ({name} -> {name}); leave that out of depends_on"]
-
-
-def _name_faults(name: object) -> list[str]:
-    if isinstance(name, str) and TOOL_NAME.fullmatch(name) is not None:
-        return []
-    return ["its name must be 1 to 64 of a-z, 0-9, _ and -; keep another in wire_name"]
-
-
-def _description_faults(text: object) -> list[str]:
+def _name_faults(name: object, text: object) -> list[str]:
+    faults: list[str] = []
+    if not isinstance(name, str) or TOOL_NAME.fullmatch(name) is None:
+        faults.append("its name must be 1 to 64 of a-z, 0-9, _ and -; keep another in wire_name")
     if not isinstance(text, str) or not text.strip():
-        return ["it has no description; say in 1 to 200 characters what it does"]
-    if len(text) > MAX_DESCRIPTION:
+        faults.append("it has no description; say in 1 to 200 characters what it does")
+    elif len(text) > MAX_DESCRIPTION:
         fault = f"its description has {len(text)} characters, {MAX_DESCRIPTION} are allowed"
-        return [f"{fault}; shorten it and keep the rest in long_description"]
-    return []
-
-
-def _params_schema_faults(schema: object) -> list[str]:
-    if not isinstance(schema, Mapping):
-        return []
-    types: Any = cast("Mapping[str, Any]", schema).get("type", "object")
-    if "object" in ([types] if isinstance(types, str) else types):
-        return []
-    return [f"params_schema allows type {types!r} only, but arguments are an object"]
+        faults.append(f"{fault}; shorten it and keep the rest in long_description")
+    return faults
 
 
 def function_fault(function: object) -> str | None:
@@ -149,7 +120,7 @@ def function_fault(function: object) -> str | None:
 
 
 def option_faults(options: Iterable[str], of: type, known: Collection[str]) -> list[str]:
-    """Return the options that are not fields of the class, with those that may be meant."""
+    """Return the faults of unknown options, with suggestions."""
     others = f"; the options are {', '.join(sorted(known))}"
     fields = {field.name for field in dataclasses.fields(of) if field.init}
     return [
@@ -226,7 +197,7 @@ def _is_section(value: object) -> bool:
 
 
 def call_fault(function: Callable[..., Any], *arguments: object) -> str | None:
-    """Return why a function cannot be called with these arguments, where it says what it takes.
+    """Return why a function cannot be called with these arguments, if its signature is known.
 
     Example:
         >>> call_fault(lambda resources: {}, None)
@@ -234,10 +205,10 @@ def call_fault(function: Callable[..., Any], *arguments: object) -> str | None:
         'too many positional arguments'
     """
     try:
-        # What a decorator returns may take other arguments than the function that it wraps.
+        # A decorator's function may take other arguments than the one that it wraps.
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
-        return None  # it does not say: it is not written in Python, or stands in for what is
+        return None  # it is not written in Python, or stands in for another function
     try:
         signature.bind(*arguments)
     except TypeError as error:
@@ -248,13 +219,7 @@ def call_fault(function: Callable[..., Any], *arguments: object) -> str | None:
 def typed_examples(
     examples: Iterable[Any], params: ValueCodec, result: ValueCodec
 ) -> tuple[tuple[Any, ...], list[str]]:
-    """Return the examples of a tool with params as input, and the faults of those that do not fit.
-
-    Args:
-        examples: The examples; a mapping of arguments stands for the params it is read as.
-        params: The codec of the params.
-        result: The codec of the result's value.
-    """
+    """Return the examples of a tool, mappings of arguments read as params, and their faults."""
     typed: list[Any] = []
     faults: list[str] = []
     for example in examples:
@@ -280,12 +245,7 @@ def _shown(reason: str) -> str:
 
 
 def key_faults(idempotency: Any, params: ValueCodec) -> list[str]:
-    """Return the faults of a declared idempotency that the params of its tool show.
-
-    Args:
-        idempotency: The declaration.
-        params: The codec of the params.
-    """
+    """Return the faults of a declared idempotency for the params of its tool."""
     keys = idempotency.param_keys
     known = known_names(params.schema()) if keys else ()
     unknown = [key for key in keys if key not in known]
@@ -301,7 +261,7 @@ def key_faults(idempotency: Any, params: ValueCodec) -> list[str]:
 
 
 def import_faults(handler: Any) -> list[str]:
-    """Return why another process does not find a handler by its name."""
+    """Return the fault of a handler that another process does not find by name."""
     if _is_importable(handler):
         return []
     name = getattr(handler, "__qualname__", handler)

@@ -46,8 +46,8 @@ class Signature:
 
     Args:
         invoke: The handler in its full form, `invoke(params, context=...)`.
-        params: The type of its params, None where it takes none.
-        result: The type of its result's value, `Any` where it does not say.
+        params: The type of its params, None without params.
+        result: The type of its result's value, `Any` if undeclared.
         is_async: Whether calling it gives a coroutine.
         wraps: Whether plain return values are to be wrapped in `ToolResult.ok`.
     """
@@ -62,14 +62,10 @@ class Signature:
 def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) -> Signature:
     """Read a handler of the form `handler(params, *, context) -> ToolResult[R]`.
 
-    Args:
-        handler: The function.
-        owner: The tool, for error messages.
-        params: The type declared for the params, or `Any` to take the handler's.
-        result: The type declared for the result, or `Any` to take the handler's.
+    `Any` as the declared type of params or result stands for the handler's own.
 
     Raises:
-        DefinitionError: When the signature does not have this form or these types.
+        DefinitionError: If the signature does not have this form or these types.
     """
     form = "write it as handler(params, *, context) -> ToolResult[...]"
     if isinstance(handler, type) or not callable(cast("object", handler)):
@@ -127,18 +123,12 @@ def read_function(
 ) -> Signature:
     """Read a plain function: its arguments are the params, its return value the result.
 
-    A single argument called `params` that is a dataclass, model or TypedDict is taken as
-    the params themselves; one called `context` gets the `ToolContext`.
-
-    Args:
-        function: The function.
-        owner: The tool, for error messages.
-        name: The tool's name, for the name of the type that is made of the arguments.
-        localns: Names that annotations may use beside the module's.
+    A single argument `params` that is a dataclass, model or TypedDict is the params themselves;
+    an argument `context` gets the `ToolContext`. Annotations may use the names of `localns`.
 
     Raises:
-        DefinitionError: When an argument has no type, or a form no JSON object can fill, or
-            when the type of the result cannot be found.
+        DefinitionError: If an argument has no type, or a form that no JSON object can fill, or if
+            the type of the result cannot be found.
     """
     _refuse_generator(function, owner)
     signature = inspect.signature(function)
@@ -152,9 +142,9 @@ def read_function(
     result, wraps = _result_of(hints.get("return", ANYTHING))
     take: Callable[[Any], dict[str, Any]] = vars
     if len(arguments) == 1 and arguments[0].name == "params" and _is_record(hints.get("params")):
-        take, type_ = _whole, hints["params"]
+        take, type_ = lambda params: {"params": params}, hints["params"]
     elif not arguments:
-        take, type_ = _nothing, None
+        take, type_ = lambda _: {}, None
     else:
         type_ = make_record(function, arguments, hints, owner=owner, name=name)
     invoke = _invoking(function, take, wants_context=wants_context)
@@ -162,7 +152,7 @@ def read_function(
 
 
 def _refuse_plain(owner: str, hint: Any) -> None:
-    """Refuse what a full form returns where that is clearly no `ToolResult`."""
+    """Refuse a full form that clearly returns something other than a `ToolResult`."""
     while get_origin(hint) in {Awaitable, Coroutine}:
         hint = get_args(hint)[-1]
     plain = isinstance(hint, type) and not issubclass(hint, ToolResult)
@@ -175,7 +165,7 @@ def _refuse_plain(owner: str, hint: Any) -> None:
 
 
 def _refuse_lost_return(signature: inspect.Signature, hints: Mapping[str, Any], owner: str) -> None:
-    """Refuse a result whose type is written and cannot be found: it would pass for any."""
+    """Refuse a result whose written type cannot be found, because it would pass for any type."""
     written = signature.return_annotation
     if written is not inspect.Signature.empty and "return" not in hints:
         raise DefinitionError(
@@ -215,18 +205,10 @@ def _refuse_generator(handler: Handler, owner: str) -> None:
         )
 
 
-def _whole(params: object) -> dict[str, Any]:
-    return {"params": params}
-
-
-def _nothing(params: object) -> dict[str, Any]:  # noqa: ARG001 - as the others
-    return {}
-
-
 def _invoking(
     function: Handler, arguments: Callable[[Any], dict[str, Any]], *, wants_context: bool
 ) -> Handler:
-    """Return a function in its full form; `arguments` makes its own of the params."""
+    """Return a function in its full form; `arguments` turns the params into its arguments."""
 
     def invoke(params: object, *, context: object) -> Any:
         return function(**arguments(params), context=context)
@@ -238,9 +220,9 @@ def _invoking(
 
 
 def _hints(function: Handler, localns: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the annotations that can be understood, each read by itself.
+    """Return the annotations that can be resolved, each read by itself.
 
-    A missing one is reported where it is needed; that of a context, say, is not.
+    A missing one is reported if needed, unlike that of a context, say.
     """
     target: Any = function
     while isinstance(target, functools.partial):
@@ -287,7 +269,7 @@ def _agreed(owner: str, declared: Any, annotated: Any, *, of_params: bool) -> An
 
 
 def _clash(wanted: Any, given: Any) -> bool:
-    """Tell whether both are classes of which one does not fit; others are for type checkers."""
+    """Tell whether both are classes that do not fit; type checkers know the other types."""
     wanted, given = (type(None) if type_ is None else type_ for type_ in (wanted, given))
     if not all(isinstance(type_, type) and not is_typeddict(type_) for type_ in (wanted, given)):
         return False
@@ -359,14 +341,9 @@ def make_record(
     owner: str,
     name: str,
 ) -> type:
-    """Return a frozen dataclass whose fields are a function's arguments.
+    """Return a frozen dataclass, named after a tool, whose fields are a function's arguments.
 
-    Args:
-        function: The function; the `Args:` section of its docstring describes the fields.
-        arguments: Those of its arguments that are params.
-        hints: The types of its arguments.
-        owner: The tool, for error messages.
-        name: The tool's name, which the dataclass is named after.
+    The `Args:` section of the function's docstring describes the fields.
 
     Raises:
         DefinitionError: Naming every argument that no JSON object can give.
@@ -376,7 +353,7 @@ def make_record(
     ]
     if faults:
         raise DefinitionError(f"{owner}: {'; '.join(faults)}.")
-    # A text that the author wrote into the annotation comes first, and is the one that counts.
+    # A text in the annotation comes first, and counts.
     texts = argument_texts(docstring_of(function))
     fields: list[tuple[str, Any, Any]] = []
     for argument in arguments:
@@ -392,7 +369,7 @@ def _fault(
 ) -> str | None:
     name = argument.name
     if argument.kind in {argument.VAR_POSITIONAL, argument.VAR_KEYWORD}:
-        return f"argument {argument} has no fixed name; give each param a name of its own"
+        return f"argument {argument} has no fixed name; give each param a name"
     if argument.kind is argument.POSITIONAL_ONLY:
         return f"argument {name!r} cannot be given by name; remove the / after it"
     if name in _RECEIVERS and name not in hints:

@@ -135,7 +135,7 @@ def test_in_a_batch_each_call_has_its_own(tools, driver):
 def test_a_batch_that_is_not_given_one_for_each_call_is_not_dispatched(tools):
     with pytest.raises(ValueError, match="`using` has 1 entries for 2 calls"):
         tools.dispatch_all([ToolCall("given")] * 2, using=[double])
-    with pytest.raises(TypeError, match="is a callable, not int"):
+    with pytest.raises(TypeError, match="needs a callable, not int"):
         tools.dispatch(ToolCall("given"), using=3)
     assert tools.session[ToolInvoked].all() == ()
 
