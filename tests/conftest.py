@@ -16,9 +16,6 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 
-from toolstile import Host
-from toolstile_hookspecs._schema import codec
-
 from .node import Npm, find_npm
 from .postgres_server import Server
 
@@ -91,21 +88,6 @@ def noisy_machine() -> Iterator[None]:
     logger.addFilter(says_something_else)
     yield
     logger.removeFilter(says_something_else)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def known_codecs() -> object:
-    """Keep the codecs of the tools that come along, which each host would make anew.
-
-    Codecs live as long as their tools, and most tests open a host alone.
-    """
-    made: dict[Any, codec.Codec] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "_KNOWN", made)
-        with Host():
-            pass
-    codec._KNOWN.update(made)
-    return made
 
 
 # The plugin that runs tests again connects in its own.

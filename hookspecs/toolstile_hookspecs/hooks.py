@@ -92,7 +92,8 @@ def toolstile_sections(settings: Any) -> Iterable[Section] | None:
     """Offer tools, in sections that tell the model how to use them.
 
     Called when the plugin is registered, and again after `catalog.invalidate(plugin)`. A text
-    `toolstile_on_request` of the plugin, which says how to ask, withholds the tools until then.
+    `toolstile_on_request` of the plugin, which says how to ask, withholds the tools until then;
+    as texts by the tools' names, it also leaves the sections unbuilt.
 
     Returns:
         Sections, or None.
@@ -105,14 +106,14 @@ def toolstile_sections(settings: Any) -> Iterable[Section] | None:
 
 
 @hookspec
-def toolstile_policies(settings: Any) -> Mapping[str, type[Any]] | None:
+def toolstile_policies(settings: Any) -> Mapping[str, type[Any] | str] | None:
     """Offer types of policies that configuration and sections can make.
 
     Called when the plugin is registered, before policies are made.
 
     Returns:
-        From a name to a dataclass or pydantic model that is a `ToolPolicy`; its fields are
-        the keys of a `[[policies]]` table.
+        From a name to a dataclass or pydantic model that is a `ToolPolicy`, or to `module:Class`,
+        imported when needed. Its fields are the keys of a `[[policies]]` table.
 
     Example:
         >>> @hookimpl

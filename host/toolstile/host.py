@@ -40,6 +40,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.execution.options import ExecutorArguments, PlainTool, Purpose
 from toolstile_hookspecs.execution.prompt_parts import PromptResources
+from toolstile_hookspecs.support.caches import forget
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
@@ -479,6 +480,8 @@ class Host:
         import asyncio  # heavy, and only here
 
         await asyncio.to_thread(self.close)
+
+    forget = staticmethod(forget)
 
     def leave_to_parent(self) -> None:
         """Refuse everything from now on: the process is a fork of the one that opened the host."""

@@ -330,10 +330,19 @@ def test_secret_params_that_are_not_finite_are_written_as_others_are():
     assert text == b'{"password":"tea","patience":null}'
 
 
-def test_tools_that_share_a_class_share_its_codec_while_there_are_any():
+def test_tools_that_share_a_class_share_its_codec():
     codec = codec_of(Spot, owner="one")
     assert codec_of(Spot, owner="another") is codec
     assert codec_of(Spot, owner="params", reveals=True) is not codec
+
+
+def test_the_codec_of_a_class_made_by_a_running_program_lives_as_long_as_it_is_used():
+    @dataclasses.dataclass
+    class Made:
+        x: int
+
+    codec = codec_of(Made, owner="one")
+    assert codec_of(Made, owner="another") is codec
     gone = weakref.ref(codec)
     del codec
     gc.collect()

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -35,6 +37,7 @@ from toolstile_hookspecs._schema.serialize import as_plain, finite, whole_serial
 from toolstile_hookspecs._schema.strict_dates import exact_validator
 from toolstile_hookspecs._schema.validation_errors import MAX_REASON, explain, shorten
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
+from toolstile_hookspecs.support.caches import cached
 
 Json = str | bytes
 
@@ -221,7 +224,8 @@ class Codec:
         return finite(text, lambda: serializer.to_python(value, warnings=False))
 
 
-_KNOWN: Final[WeakValueDictionary[tuple[type[Any], bool], Codec]] = WeakValueDictionary()
+_MADE: Final[WeakValueDictionary[tuple[type[Any], bool], Codec]] = WeakValueDictionary()
+"""The codecs of classes that a running program makes, as long as something uses them."""
 
 
 def codec_of(type_: Any, *, owner: str, reveals: bool = False) -> Codec:
@@ -240,10 +244,20 @@ def codec_of(type_: Any, *, owner: str, reveals: bool = False) -> Codec:
     """
     if not isinstance(type_, type):
         return Codec(type_, owner=owner, reveals=reveals)
-    codec = _KNOWN.get((type_, reveals))
+    class_: type[Any] = type_
+    home = sys.modules.get(class_.__module__)
+    if getattr(home, class_.__qualname__, None) is class_:
+        with suppress(DefinitionError):  # is raised again below, with the owner
+            return _codec_of_class(class_, reveals)
+    codec = _MADE.get((type_, reveals))
     if codec is None:
-        codec = _KNOWN[type_, reveals] = Codec(type_, owner=owner, reveals=reveals)
+        codec = _MADE[type_, reveals] = Codec(type_, owner=owner, reveals=reveals)
     return codec
+
+
+@cached(1024)
+def _codec_of_class(type_: type[Any], reveals: bool) -> Codec:  # noqa: FBT001 - a key
+    return Codec(type_, owner="", reveals=reveals)
 
 
 def _no_schema(owner: str, type_: object, error: Exception) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint
 from typing import Annotated, Any, Final, cast
 
 from pydantic import BaseModel, Field, StrictBool
@@ -50,7 +51,10 @@ def host_keys(settings: Settings, plugin: str) -> HostKeys:
 
 
 ON_REQUEST: Final = "toolstile_on_request"
-"""The plugin's attribute that says how a person asks for tools which not everybody is offered."""
+"""The plugin's attribute with the hint for tools that are offered on request only.
+
+It is a text, or texts by the names of the tools; then sections are built only after a request.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -71,20 +75,20 @@ class Contribution:
         prefix: What goes before the names of its tools.
         sections: Its sections, their tools renamed.
         tools: The tools of all its sections, each once, in order.
-        policies: The kinds of policies it makes.
+        policies: The kinds of policies it makes: the class, or its place, `module:Class`.
         bindings: The resources it provides.
-        on_request: How to ask for its tools, where nobody has and they are withheld.
-        withheld: The names of these tools.
+        on_request: How a person asks for its tools, if they are withheld.
+        withheld: How a person asks for each of these tools, by its name.
     """
 
     settings: Any = None
     prefix: str = ""
     sections: tuple[Section, ...] = ()
     tools: tuple[Tool[Any, Any], ...] = ()
-    policies: Mapping[str, type[Any]] = field(default_factory=dict[str, type[Any]])
+    policies: Mapping[str, type[Any] | str] = field(default_factory=dict[str, type[Any] | str])
     bindings: tuple[Binding[Any], ...] = ()
     on_request: str | None = None
-    withheld: tuple[str, ...] = ()
+    withheld: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def collect(plugin: str, implementations: Implementations, settings: Settings) -> Contribution:
@@ -118,8 +122,8 @@ def with_sections(contribution: Contribution, implementations: Implementations) 
             sections = with_prefix(sections, contribution.prefix)
             tools = _tools(sections)
     if contribution.on_request is not None:
-        withheld = tuple(name for tool in tools for name in tool.policy_names)
-        return replace(contribution, withheld=withheld)
+        names = [name for tool in tools for name in tool.policy_names]
+        return replace(contribution, withheld=dict.fromkeys(names, contribution.on_request))
     return replace(contribution, sections=sections, tools=tuple(dict.fromkeys(tools)))
 
 
@@ -177,9 +181,9 @@ def _check_model(model: object) -> None:
     model.model_rebuild()
 
 
-def _policies(implementations: Implementations, settings: object) -> dict[str, type[Any]]:
+def _policies(implementations: Implementations, settings: object) -> dict[str, type[Any] | str]:
     hook = "toolstile_policies"
-    kinds: dict[str, type[Any]] = {}
+    kinds: dict[str, type[Any] | str] = {}
     for implementation in implementations(hook, settings):
         with guarded(hook):
             answer = implementation.call()
@@ -188,10 +192,41 @@ def _policies(implementations: Implementations, settings: object) -> dict[str, t
         if not isinstance(answer, Mapping):
             raise wrong_answer(hook, answer, "a mapping from a kind's name to its class")
         for kind, made in cast("Mapping[object, object]", answer).items():
-            if not isinstance(kind, str) or not inspect.isclass(made):
+            is_place = isinstance(made, str) and EntryPoint.pattern.match(made)
+            if not isinstance(kind, str) or not (is_place or inspect.isclass(made)):
                 raise wrong_answer(hook, made, f"a class for the kind {kind!r}")
-            kinds[kind] = made
+            kinds[kind] = cast("type[Any] | str", made)
     return kinds
+
+
+class PolicyKinds(Mapping[str, type[Any]]):
+    """The classes of kinds of policies by name; the module of a class is imported when needed."""
+
+    def __init__(self, classes: Mapping[str, type[Any] | str]) -> None:
+        self._classes = classes
+
+    def __getitem__(self, kind: str) -> type[Any]:
+        """Return the class of a kind.
+
+        Raises:
+            ConfigurationError: The class cannot be imported.
+        """
+        found = self._classes[kind]
+        if not isinstance(found, str):
+            return found
+        try:
+            return cast("type[Any]", EntryPoint("", found, "").load())
+        except (ImportError, AttributeError) as error:
+            told = f"The kind of policies {kind!r}, {found}, cannot be imported: {error}."
+            raise ConfigurationError(f"{told} Install its plugin again, or fix it.") from error
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the kinds."""
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        """Return the number of kinds."""
+        return len(self._classes)
 
 
 def _bindings(implementations: Implementations, settings: object) -> tuple[Binding[Any], ...]:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set as AbstractSet,
+)
 from pathlib import PurePath
 from typing import Any, Final
+
+import pluggy
 
 from toolstile.plugins.hook_manager import HookManager
 from toolstile.plugins.plugin_errors import PluginFault, one_line
@@ -21,6 +31,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.markers import HOOK_PREFIX, PROJECT
 from toolstile_hookspecs.policies import POLICY_METHODS
+from toolstile_hookspecs.support.caches import cached
 from toolstile_hookspecs.support.text import nearest
 
 WRAPPABLE: Final = ("toolstile_parse", "toolstile_execute", "toolstile_render")
@@ -30,6 +41,8 @@ _OFFERS: Final = ("sections", "resources", "commands", "dialects", "diagnose")
 ITERABLE: Final = tuple(f"{HOOK_PREFIX}{name}" for name in _OFFERS)
 
 _MARK: Final = f"{PROJECT}_impl"
+_MARKS: Final = pluggy.PluginManager(PROJECT)
+"""Reads the marks of `hookimpl`."""
 _FUNCTIONS: Final = (
     types.FunctionType,
     types.MethodType,
@@ -47,7 +60,7 @@ def register_hooks(plugin: object, name: str, manager: HookManager) -> tuple[str
         PluginFault: For anything wrong with its functions; then it is not registered.
     """
     try:
-        if faults := hook_faults(plugin, manager):
+        if faults := hook_faults(plugin, manager.arguments):
             raise faults[0]  # noqa: TRY301 - it is told as it is
         manager.register(plugin, name)
         callers = manager.get_hookcallers(plugin) or ()
@@ -62,30 +75,59 @@ def register_hooks(plugin: object, name: str, manager: HookManager) -> tuple[str
         raise PluginFault(cause, "Fix its hook functions.") from error
 
 
-def hook_faults(plugin: object, manager: HookManager) -> list[PluginFault]:
-    """Return what is wrong with a plugin's functions, one fault for each."""
-    faults = list(_misnamed(plugin))
+def hook_faults(plugin: object, hooks: Mapping[str, tuple[str, ...]]) -> Sequence[PluginFault]:
+    """Return the faults of a plugin's functions, one for each.
+
+    Args:
+        plugin: The plugin.
+        hooks: The arguments of each hook.
+    """
+    known = tuple(hooks.items())
+    if not isinstance(plugin, types.ModuleType):
+        return _hook_faults(plugin, known)
+    functions = tuple(
+        (name, value if isinstance(value, types.FunctionType) else type(value))
+        for name, value in vars(plugin).items()
+        if name.startswith(HOOK_PREFIX) or isinstance(value, types.FunctionType)
+    )
+    return _faults_of_module(plugin, known, functions)
+
+
+_Hooks = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@cached(256)
+def _faults_of_module(
+    plugin: types.ModuleType,
+    known: _Hooks,
+    functions: tuple[tuple[str, object], ...],  # noqa: ARG001 - a test may replace one
+) -> Sequence[PluginFault]:
+    return _hook_faults(plugin, known)
+
+
+def _hook_faults(plugin: object, known: _Hooks) -> Sequence[PluginFault]:
+    hooks, faults = dict(known), list(_misnamed(plugin))
     for name in (name for name in dir(plugin) if name.startswith(HOOK_PREFIX)):
         try:
-            _check(plugin, name, manager)
+            _check(plugin, name, hooks)
         except PluginFault as fault:
             faults.append(fault)
-    return faults
+    return tuple(faults)
 
 
-def _check(plugin: object, name: str, manager: HookManager) -> None:
-    options = manager.parse_hookimpl_opts(plugin, name)
+def _check(plugin: object, name: str, hooks: Mapping[str, tuple[str, ...]]) -> None:
+    options = _MARKS.parse_hookimpl_opts(plugin, name)
     if options is None:
-        _refuse_unmarked(plugin, name, manager)
+        _refuse_unmarked(plugin, name, hooks)
         return
     hook = options.get("specname") or name
-    if hook in manager.arguments:
+    if hook in hooks:
         function: Callable[..., Any] = getattr(plugin, name)
         _check_form(hook, function, options)
-        _check_arguments(hook, function, plugin, manager.arguments[hook])
+        _check_arguments(hook, function, plugin, hooks[hook])
     elif not options.get("optionalhook"):
-        near = _nearest_hook(hook, manager.arguments)
-        known = ", ".join(sorted(manager.arguments))
+        near = _nearest_hook(hook, hooks)
+        known = ", ".join(sorted(hooks))
         remedy = f"Did you mean {near}?" if near else f"The hooks are {known}."
         raise PluginFault(f"There is no hook {hook}.", remedy)
 
@@ -105,18 +147,18 @@ def _misnamed(plugin: object) -> Iterator[PluginFault]:
                 )
 
 
-def _refuse_unmarked(plugin: object, name: str, manager: HookManager) -> None:
+def _refuse_unmarked(plugin: object, name: str, hooks: Collection[str]) -> None:
     static = inspect.getattr_static(plugin, name, None)
     if isinstance(static, (type, types.ModuleType, Tool)):
         return
     if isinstance(static, _FUNCTIONS):
-        near = _nearest_hook(name, manager.arguments)
+        near = _nearest_hook(name, hooks)
         hint = f" ({near} is a hook)" if near is not None and near != name else ""
         raise PluginFault(
             f"{name} is not marked with @hookimpl, so it would never be called{hint}.",
             f"Write @hookimpl above it, outermost; or let its name not begin with {HOOK_PREFIX}.",
         )
-    if name in manager.arguments:
+    if name in hooks:
         raise PluginFault(
             f"{name} is not a function, so it would never be called.",
             "Write it as a function (or method), marked with @hookimpl.",

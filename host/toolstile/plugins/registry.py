@@ -326,7 +326,12 @@ class Plugins:
         # What is named, given by the application, or bound by it in another way, is asked for.
         asked = name in self._asked or origin.source != "entry point" or settings.table_name(name)
         if not asked and self._bound.isdisjoint(binding.kind for binding in found.bindings):
-            found = replace(found, on_request=getattr(plugin, ON_REQUEST, None))
+            how: str | Mapping[str, str] | None = getattr(plugin, ON_REQUEST, None)
+            if isinstance(how, Mapping):
+                # Because the plugin names its tools, its sections need not be built.
+                first = next(iter(how.values()), "")
+                return replace(found, on_request=first, withheld=how)
+            found = replace(found, on_request=how)
         return with_sections(found, own)
 
     def _own(self, name: str) -> Implementations:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from toolstile.plugins.contributions import PolicyKinds
 from toolstile.plugins.hook_manager import HookManager, Implementation
 from toolstile.plugins.prefixing import serving_wire_names
 from toolstile.plugins.reports import LoadedPlugin
@@ -31,7 +32,7 @@ class RegistrySnapshot:
         tools: The tools by name, in order.
         wire: The tools by wire name, where no tool has it as its name.
         owners: The plugin of each tool, by the tool's name.
-        withheld: How to ask for tools that are offered on request only, by their names.
+        withheld: How a person asks for tools that are offered on request only, by their names.
     """
 
     generation: int
@@ -75,13 +76,13 @@ def snapshot_of(
         sections=tuple(section for offer in offered.values() for section in offer.sections),
         bindings=tuple(bindings.values()),
         providers=MappingProxyType(providers),
-        policies=MappingProxyType(
+        policies=PolicyKinds(
             {kind: made for offer in offered.values() for kind, made in offer.policies.items()}
         ),
         tools={tool.name: tool for offer in offered.values() for tool in offer.tools},
         wire=serving_wire_names(tool for offer in settled for tool in offer.tools),
         owners={tool.name: name for name, offer in offered.items() for tool in offer.tools},
-        withheld={name: str(each.on_request) for each in settled for name in each.withheld},
+        withheld={name: how for each in settled for name, how in each.withheld.items()},
     )
 
 

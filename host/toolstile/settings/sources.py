@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -12,6 +13,7 @@ from toolstile.settings.model import HostTable, Settings, folded
 from toolstile.settings.paths import beside, expanded
 from toolstile.settings.table_validation import validate_table
 from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.support.caches import cached
 from toolstile_hookspecs.support.text import nearest
 
 OWN_FILE: Final = "toolstile.toml"
@@ -66,8 +68,7 @@ def read_toml(path: Path) -> Mapping[str, Any]:
     """Return what a TOML file holds; `ConfigurationError` where it cannot be read."""
     content = _bytes(path)
     try:
-        # Some editors begin a file with a byte order mark.
-        return tomllib.loads(content.decode("utf-8-sig"))
+        return deepcopy(_parsed(content))
     except UnicodeDecodeError as error:
         reason = f"byte {error.start} is not UTF-8"
     except RecursionError:
@@ -76,6 +77,12 @@ def read_toml(path: Path) -> Mapping[str, Any]:
         reason = str(error)
     msg = f"{path} is not valid TOML: {reason}. Correct it there."
     raise ConfigurationError(msg)
+
+
+@cached(64)
+def _parsed(content: bytes) -> Mapping[str, Any]:
+    # Some editors begin a file with a byte order mark.
+    return tomllib.loads(content.decode("utf-8-sig"))
 
 
 def _is_there(path: Path) -> bool:

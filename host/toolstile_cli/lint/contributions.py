@@ -9,13 +9,22 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 
+from toolstile.plugins.contributions import PolicyKinds
 from toolstile.plugins.offered_tools import names_of_dependencies
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.registry import Plugins
 from toolstile.plugins.reports import LoadedPlugin
 from toolstile.policies.rules import named
 from toolstile.settings.table_validation import fields
-from toolstile_hookspecs import DefinitionError, Diagnostic, Dialect, FunctionTool, Section, Tool
+from toolstile_hookspecs import (
+    ConfigurationError,
+    DefinitionError,
+    Diagnostic,
+    Dialect,
+    FunctionTool,
+    Section,
+    Tool,
+)
 from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, check_schema, pointed
 from toolstile_hookspecs.markers import HOOK_PREFIX
 from toolstile_hookspecs.support.callables import argument_texts, docstring_of
@@ -244,7 +253,13 @@ _GIVEN: Final = {"on_result": 3, "on_failure": 3}
 
 def policy_findings(record: LoadedPlugin) -> Iterator[Diagnostic]:
     """Yield the faults of a plugin's policies."""
-    for kind, made in record.contribution.policies.items():
+    kinds = PolicyKinds(record.contribution.policies)
+    for kind in kinds:
+        try:
+            made = kinds[kind]
+        except ConfigurationError as error:
+            yield Diagnostic.error(f"policy {kind}", str(error), "Name its module and class.")
+            continue
         for cause, remedy in [*_members_of(made)] or _from_a_table(made):
             yield Diagnostic.error(f"policy {kind}", cause, remedy)
     yield from _of_sections(record.contribution.sections)

@@ -90,7 +90,9 @@ def _loaded_diagnostics(report: PluginReport) -> Iterator[Diagnostic]:
         yield _import_finding(report, fault)
         return
     if plugin is not None:
-        faults = [_of_fault("hooks", fault) for fault in hook_faults(plugin, HookManager())]
+        faults = [
+            _of_fault("hooks", fault) for fault in hook_faults(plugin, HookManager().arguments)
+        ]
         yield from faults or (*undeclared(plugin), *undefined(plugin))
         forget(plugin)
 

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from toolstile_hookspecs import HostHandle, MarkdownSection, Section, hookimpl
-from toolstile_plugins.asteval.section import AstevalSection, asteval, section_parts
+from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.asteval.settings import AstevalConfig
+
+if TYPE_CHECKING:
+    from toolstile_plugins.asteval.section import AstevalSection
 
 __all__ = ["AstevalConfig", "AstevalSection"]
 
-toolstile_on_request = "there is no calculator; add [plugins.asteval] to the configuration"
+toolstile_on_request = dict.fromkeys(
+    ("evaluate_python",),
+    "there is no calculator; add [plugins.asteval] to the configuration",
+)
+
+__getattr__ = late_names(__name__, {"section": "AstevalSection"})
 
 
 @hookimpl
@@ -29,6 +38,8 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_sections(settings: AstevalConfig) -> list[Section]:
     """Offer `evaluate_python`; its library is needed once a host that offers it opens."""
+    from toolstile_plugins.asteval.section import section_parts
+
     return [MarkdownSection(**section_parts(settings))]
 
 
@@ -37,5 +48,7 @@ def toolstile_sections(settings: AstevalConfig) -> list[Section]:
 def toolstile_lifespan(host: HostHandle) -> Generator[None]:
     """Refuse to open without the library, where code is evaluated."""
     if any(host.catalog.plugin_of(name) == "asteval" for name in host.catalog.names()):
+        from toolstile_plugins.asteval.section import asteval
+
         asteval()
     yield

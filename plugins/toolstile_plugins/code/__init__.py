@@ -9,16 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from toolstile_hookspecs import HostHandle, MarkdownSection, Section, hookimpl
-from toolstile_plugins.code.section import CodeSection, code_tool, section_parts
+from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.code.settings import CodeConfig, monty
+
+if TYPE_CHECKING:
+    from toolstile_plugins.code.section import CodeSection, code_tool
 
 __all__ = ["CodeConfig", "CodeSection", "code_tool"]
 
-toolstile_on_request = "there is no code mode; add [plugins.code] to the configuration"
+toolstile_on_request = dict.fromkeys(
+    ("run_python",),
+    "there is no code mode; add [plugins.code] to the configuration",
+)
+
+__getattr__ = late_names(__name__, {"section": "CodeSection code_tool"})
 
 
 @hookimpl
@@ -30,6 +39,8 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_sections(settings: CodeConfig) -> list[Section]:
     """Offer `run_python`; its library is needed once a host that offers it opens."""
+    from toolstile_plugins.code.section import section_parts
+
     return [MarkdownSection(**section_parts(settings))]
 
 

@@ -6,20 +6,26 @@ Settings, `[plugins.planning]`: `strategy`, one of `react`, `plan_act_reflect`,
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Section, hookimpl
-from toolstile_plugins.planning.model import (
-    AddStep,
-    Plan,
-    PlanStatus,
-    PlanStep,
-    ReadPlan,
-    SetupPlan,
-    StepStatus,
-    UpdateStep,
-)
-from toolstile_plugins.planning.section import PlanningStrategy, PlanningToolsSection
+from toolstile_hookspecs.support.late_names import late_names
+from toolstile_plugins.planning.settings import PlanningSettings, PlanningStrategy
+
+if TYPE_CHECKING:
+    from toolstile_plugins.planning.model import (
+        AddStep,
+        Plan,
+        PlanStatus,
+        PlanStep,
+        ReadPlan,
+        SetupPlan,
+        StepStatus,
+        UpdateStep,
+    )
+    from toolstile_plugins.planning.section import PlanningToolsSection
 
 __all__ = [
     "AddStep",
@@ -34,20 +40,19 @@ __all__ = [
     "UpdateStep",
 ]
 
-toolstile_on_request = "for planning, add [plugins.planning] to the configuration"
+toolstile_on_request = dict.fromkeys(
+    ("planning_setup_plan", "planning_add_step", "planning_update_step", "planning_read_plan"),
+    "for planning, add [plugins.planning] to the configuration",
+)
 
 
-class PlanningSettings(BaseModel):
-    """The plugin's table in the configuration.
-
-    Args:
-        strategy: The way of working that the section teaches the model. `react` is to think, act
-            and look again; `plan_act_reflect` to plan first and reflect on each step.
-            `goal_decompose_route_synthesise` is to break the goal into parts and put their
-            results together.
-    """
-
-    strategy: PlanningStrategy = PlanningStrategy.REACT
+__getattr__ = late_names(
+    __name__,
+    {
+        "model": "AddStep Plan PlanStatus PlanStep ReadPlan SetupPlan StepStatus UpdateStep",
+        "section": "PlanningToolsSection",
+    },
+)
 
 
 @hookimpl
@@ -59,4 +64,6 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_sections(settings: PlanningSettings) -> list[Section]:
     """Offer the planning section."""
+    from toolstile_plugins.planning.section import PlanningToolsSection
+
     return [PlanningToolsSection(strategy=settings.strategy)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from enum import Enum
 from typing import Any, Final
 
 from toolstile_hookspecs import (
@@ -25,6 +24,7 @@ from toolstile_plugins.planning.model import (
     UpdateStep,
     register_reducers,
 )
+from toolstile_plugins.planning.settings import PlanningStrategy
 
 NO_PLAN: Final = "The session has no plan. Call planning_setup_plan first, then retry."
 
@@ -132,17 +132,6 @@ read_plan: Final = Tool[ReadPlan, Plan](
 )
 
 PLANNING_TOOLS: Final[tuple[Tool[Any, Any], ...]] = (setup_plan, add_step, update_step, read_plan)
-
-
-class PlanningStrategy(Enum):
-    """The mindset that the planning section teaches."""
-
-    REACT = "react"
-    """Short turns of thought, action and observation."""
-    PLAN_ACT_REFLECT = "plan_act_reflect"
-    """The whole plan first, and a look back after each step."""
-    GOAL_DECOMPOSE_ROUTE_SYNTHESISE = "goal_decompose_route_synthesise"
-    """The goal in your own words, its parts, a tool for each, one answer."""
 
 
 _MINDSETS: Final[dict[PlanningStrategy, str]] = {

@@ -6,25 +6,37 @@ The library that evaluates expressions comes with the extra `rules`; the first r
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from toolstile_hookspecs import Command, hookimpl
+from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.rules import cli
-from toolstile_plugins.rules.asked_for import AskedForPolicy
-from toolstile_plugins.rules.provenance import ConfidentialPolicy, ProvenancePolicy
-from toolstile_plugins.rules.rule import RulePolicy
+
+if TYPE_CHECKING:
+    from toolstile_plugins.rules.asked_for import AskedForPolicy
+    from toolstile_plugins.rules.provenance import ConfidentialPolicy, ProvenancePolicy
+    from toolstile_plugins.rules.rule import RulePolicy
 
 __all__ = ["AskedForPolicy", "ConfidentialPolicy", "ProvenancePolicy", "RulePolicy"]
 
+__getattr__ = late_names(
+    __name__,
+    {
+        "asked_for": "AskedForPolicy",
+        "provenance": "ConfidentialPolicy ProvenancePolicy",
+        "rule": "RulePolicy",
+    },
+)
+
 
 @hookimpl
-def toolstile_policies() -> dict[str, type[Any]]:
+def toolstile_policies() -> dict[str, str]:
     """Offer the kinds."""
     return {
-        "asked_for": AskedForPolicy,
-        "confidential": ConfidentialPolicy,
-        "provenance": ProvenancePolicy,
-        "rule": RulePolicy,
+        "asked_for": f"{__name__}.asked_for:AskedForPolicy",
+        "confidential": f"{__name__}.provenance:ConfidentialPolicy",
+        "provenance": f"{__name__}.provenance:ProvenancePolicy",
+        "rule": f"{__name__}.rule:RulePolicy",
     }
 
 

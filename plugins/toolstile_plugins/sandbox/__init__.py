@@ -64,7 +64,7 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
-toolstile_on_request = "for commands, add [plugins.sandbox] to the configuration"
+toolstile_on_request = {"shell_execute": "for commands, add [plugins.sandbox] to the configuration"}
 
 
 def is_shell(tool: Tool[Any, Any]) -> bool:

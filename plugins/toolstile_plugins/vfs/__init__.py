@@ -17,17 +17,20 @@ from toolstile_hookspecs import (
     Command,
     ConfigurationError,
     Diagnostic,
+    Filesystem,
+    ResourceResolver,
     Section,
     effect_free,
     hookimpl,
 )
+from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.vfs import cli
-from toolstile_plugins.vfs.section import VfsToolsSection, open_workspace, workspace_binding
 from toolstile_plugins.vfs.settings import Mount, VfsConfig
-from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 if TYPE_CHECKING:
     from toolstile_plugins.vfs.backends.disk.store import DiskStore
+    from toolstile_plugins.vfs.section import VfsToolsSection, open_workspace
+    from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 __all__ = [
     "DiskStore",
@@ -38,18 +41,22 @@ __all__ = [
     "open_workspace",
 ]
 
-toolstile_on_request = (
-    "the host has no workspace; add --workspace DIR, or [plugins.vfs] to the configuration"
+toolstile_on_request = dict.fromkeys(
+    (
+        *("list_directory", "read_file", "write_file", "edit_file", "delete_file"),
+        *("copy_file", "move_file", "glob_files", "grep_files"),
+    ),
+    "the host has no workspace; add --workspace DIR, or [plugins.vfs] to the configuration",
 )
 
-
-def __getattr__(name: str) -> Any:
-    """Import `DiskStore` when it is first used: only workspaces on disk need its modules."""
-    if name != "DiskStore":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from toolstile_plugins.vfs.backends.disk.store import DiskStore
-
-    return DiskStore
+__getattr__ = late_names(
+    __name__,
+    {
+        "backends.disk.store": "DiskStore",
+        "section": "VfsToolsSection open_workspace",
+        "workspace": "VirtualFilesystem",
+    },
+)
 
 
 @hookimpl
@@ -79,13 +86,21 @@ def toolstile_lifespan(settings: VfsConfig) -> None:
 @hookimpl
 def toolstile_sections(settings: VfsConfig) -> list[Section]:
     """Offer the file tools."""
+    from toolstile_plugins.vfs.section import VfsToolsSection
+
     return [VfsToolsSection(config=settings)]
 
 
 @hookimpl
 def toolstile_resources(settings: VfsConfig) -> list[Binding[Any]]:
     """Offer the workspace to the tools of other plugins, also in prompts without the section."""
-    return [workspace_binding(settings)]
+
+    def workspace(resources: ResourceResolver) -> Filesystem:  # noqa: ARG001 - needs no other
+        from toolstile_plugins.vfs.section import open_workspace
+
+        return open_workspace(settings)
+
+    return [Binding[Filesystem](Filesystem, workspace)]  # type: ignore[type-abstract]
 
 
 @hookimpl

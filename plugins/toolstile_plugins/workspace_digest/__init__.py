@@ -5,18 +5,23 @@ Settings, `[plugins.workspace_digest]`: see `DigestConfig`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Section, hookimpl
-from toolstile_plugins.workspace_digest.section import WorkspaceDigestSection
+from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.workspace_digest.settings import DigestConfig
-from toolstile_plugins.workspace_digest.survey import (
-    DirectoryDigest,
-    WorkspaceDigest,
-    clear_workspace_digest,
-    latest_workspace_digest,
-    set_workspace_digest,
-)
+
+if TYPE_CHECKING:
+    from toolstile_plugins.workspace_digest.section import WorkspaceDigestSection
+    from toolstile_plugins.workspace_digest.survey import (
+        DirectoryDigest,
+        WorkspaceDigest,
+        clear_workspace_digest,
+        latest_workspace_digest,
+        set_workspace_digest,
+    )
 
 __all__ = [
     "DigestConfig",
@@ -28,7 +33,19 @@ __all__ = [
     "set_workspace_digest",
 ]
 
-toolstile_on_request = "for a digest, add [plugins.workspace_digest] to the configuration"
+toolstile_on_request = dict.fromkeys(
+    ("digest_directory", "refresh_digest"),
+    "for a digest, add [plugins.workspace_digest] to the configuration",
+)
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "section": "WorkspaceDigestSection",
+        "survey": "DirectoryDigest WorkspaceDigest clear_workspace_digest latest_workspace_digest "
+        "set_workspace_digest",
+    },
+)
 
 
 @hookimpl
@@ -40,4 +57,6 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_sections(settings: DigestConfig) -> list[Section]:
     """Offer the digest."""
+    from toolstile_plugins.workspace_digest.section import WorkspaceDigestSection
+
     return [WorkspaceDigestSection(config=settings)]

@@ -24,6 +24,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.execution.prompt_parts import SectionText
+from toolstile_hookspecs.support.caches import cached
 from toolstile_plugins.vfs.tools.checks import ROOT, checking, shown
 from toolstile_plugins.workspace_digest.settings import DigestConfig
 from toolstile_plugins.workspace_digest.survey import (
@@ -48,6 +49,7 @@ from toolstile_plugins.workspace_digest.survey import (
 _LEVEL = "src: 2 files, 12 bytes\nKinds: 2 .py (12 bytes)\n\nFiles:\napp.py\nwire.py"
 
 
+@cached(64)
 def digest_tools(
     key: str, config: DigestConfig, *, accepts_overrides: bool = True
 ) -> Sequence[Tool[Any, Any]]:

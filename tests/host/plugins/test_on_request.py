@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
@@ -91,6 +92,37 @@ def test_what_an_application_registers_itself_is_asked_for(tmp_path):
     )
     assert names(plugin_files=[file]) == {"zq_note"}
     assert names(plugins=[planning], discover=False) >= {"planning_setup_plan"}
+
+
+OWN = ("asteval", "code", "planning", "sandbox", "vfs", "workspace_digest")
+
+
+@pytest.mark.parametrize("plugin", OWN)
+def test_toolstiles_own_plugins_name_the_tools_that_they_withhold(plugin):
+    named = importlib.import_module(f"toolstile_plugins.{plugin}").toolstile_on_request
+    host = Host(settings=Settings(plugins={plugin: {}}), discover=[plugin])
+    assert {*named} == {*host.catalog.names()}
+
+
+def test_sections_of_named_tools_are_built_after_a_request_only(install):
+    install(
+        "zq-named",
+        DIARY.replace("class Diary: ...", "built = []\n\n    class Diary: ...")
+        .replace(
+            '"there is no diary; add [plugins.zq-diary] to the configuration"',
+            '{"zq_write": "no diary"}',
+        )
+        .replace("return [MarkdownSection", "built.append(1); return [MarkdownSection"),
+    )
+    with Host(settings=Settings(), block=["zq-diary"]) as host, host.executor() as tools:
+        outcome = tools.dispatch(ToolCall("zq_write", {"line": "x"}))
+        assert outcome.text == "zq_write is not offered here. Use another tool."
+        assert outcome.event.attributes["toolstile.for_operator"] == "no diary"
+    import zq_named
+
+    assert zq_named.built == []
+    assert names(settings=Settings(plugins={"zq-named": {}}), block=["zq-diary"]) == {"zq_write"}
+    assert zq_named.built == [1]
 
 
 def test_a_prefix_goes_before_what_is_asked_for():

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from toolstile_hookspecs import FileMatch, Tool, ToolExample
 from toolstile_hookspecs.selectors import CONSEQUENCES
+from toolstile_hookspecs.support.caches import cached
 from toolstile_hookspecs.tools import Category
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.tools.handlers import Reading, Writing
@@ -126,6 +127,7 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
 """The category, description and example of each tool; its handler is the method of its name."""
 
 
+@cached(64)
 def file_tools(config: VfsConfig, *, accepts_overrides: bool = True) -> tuple[Tool[Any, Any], ...]:
     """Return the file tools."""
     reading, writing = Reading(config), Writing(config)
