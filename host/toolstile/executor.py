@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from toolstile.drivers.async_driver import AsyncDriver
-from toolstile.drivers.commands import Step
+from toolstile.drivers.job import Step
 from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import read_answer
 from toolstile.pipeline.batch import BatchOrder

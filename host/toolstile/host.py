@@ -12,12 +12,16 @@ from weakref import WeakSet
 
 from toolstile.lifespan import Lifespans
 from toolstile.options import ExecutorOptions, HostOptions
-from toolstile.plain_tools import PlainTools
-from toolstile.plugins.offered_tools import ToolOffers, fitted, unknown_dependencies
+from toolstile.plugins.offered_tools import PlainTools, ToolOffers, fitted, unknown_dependencies
 from toolstile.plugins.registry import Plugins, approver_named, dialect_named
-from toolstile.policies.rule_set import faults_of_sections, make_policies
+from toolstile.policies.rule_set import (
+    faults_of,
+    faults_of_sections,
+    make_policies,
+    ruled_by_tables,
+    tools_within,
+)
 from toolstile.policies.rules import named, refuse_duplicates
-from toolstile.policies.unknown_names import faults_of, ruled_by_tables, tools_within
 from toolstile.settings import Settings
 from toolstile.settings.sources import overridden
 from toolstile.state.session import Session
@@ -41,6 +45,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.execution.options import ExecutorArguments, PlainTool, Purpose
 from toolstile_hookspecs.execution.prompt_parts import PromptResources
 from toolstile_hookspecs.support.caches import forget
+from toolstile_hookspecs.support.event_loop import off_loop
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
@@ -50,6 +55,7 @@ if TYPE_CHECKING:
     from toolstile.prompt_overrides import Overrides
     from toolstile.resources.container import Container
     from toolstile.runtime import Engine
+
 
 _NOT_OPEN = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
 _reports = logging.getLogger("toolstile.plugins.reports")
@@ -117,25 +123,6 @@ class Host:
         self._making = threading.Lock()
         bound = [binding.kind for binding in options.resources]
         self.plugins = Plugins(settings=self.configuration, block=options.block, bound=bound)
-        self._register_plugins(options)
-        try:
-            self.policies = self._make_policies(self.configuration)
-        except ConfigurationError as error:
-            # A plugin that failed may be why a kind of policy is not known.
-            raise ConfigurationError("\n".join((str(error), *self.unmet()))) from None
-        self.stray_names: set[str] = set()
-        self._overrides = _load_overrides(self.configuration)
-        self._prompt: tuple[int, Prompt] | None = None
-        self._offers = ToolOffers()
-        self._running = ExitStack()
-        self.lifespans = Lifespans()
-        self._executors: WeakSet[Executor] = WeakSet()
-        self._calls = ValueCalls(self, self._executor_of_calls)
-        self._sessions = Sessions(self.configuration)
-        self.is_open = False
-        self.kept_apart: PolicyStoreLocation | None = None
-
-    def _register_plugins(self, options: HostOptions) -> None:
         files = options.plugin_files
         if options.discover:
             names = options.discover
@@ -148,6 +135,22 @@ class Host:
             self.plugins.register(plugin)
         if options.tools:
             self.plugins.register(PlainTools(options.tools), "tools")
+        try:
+            self.policies = self._make_policies(self.configuration)
+        except ConfigurationError as error:
+            # A plugin that failed may be why a kind of policy is not known.
+            raise ConfigurationError("\n".join((str(error), *self.unmet()))) from None
+        self.stray_names: set[str] = set()
+        self._overrides = _load_overrides(self.configuration)
+        self._prompt: tuple[int, Prompt] | None = None
+        self._offers = ToolOffers()
+        self._running = ExitStack()
+        self.lifespans = Lifespans()
+        self._executors: WeakSet[Executor] = WeakSet()
+        self._sessions = Sessions(self.configuration)
+        self._calls = ValueCalls(self, lambda: self.executor(session_id=self._sessions.own_id))
+        self.is_open = False
+        self.kept_apart: PolicyStoreLocation | None = None
 
     @property
     def engine(self) -> Engine:
@@ -267,23 +270,16 @@ class Host:
             DefinitionError: When a tool or the resources are wrong, or tools depend in a circle.
         """
         options = ExecutorOptions.checked({**arguments})
-        self._check_ready(options)
+        if not self.is_open:
+            raise StateError(OF_PARENT if self._is_of_parent else _NOT_OPEN)
+        if options.prompt is None and not options.tools:
+            # Because those of the configuration were checked when the host was opened.
+            _refuse(self.wrong_rules(self.policies[len(self.configuration.policies) :]))
         from toolstile.executor import Executor  # brings the whole pipeline
 
         executor = Executor(self, options)
         self._executors.add(executor)
         return executor
-
-    def _executor_of_calls(self) -> Executor:
-        return self.executor(session_id=self._sessions.own_id)
-
-    def _check_ready(self, options: ExecutorOptions) -> None:
-        """Refuse an executor where the host is not open, or a policy given to it rules nothing."""
-        if not self.is_open:
-            raise StateError(OF_PARENT if self._is_of_parent else _NOT_OPEN)
-        if options.prompt is None and not options.tools:
-            # Those of the configuration were checked when the host was opened.
-            _refuse(self.wrong_rules(self.policies[len(self.configuration.policies) :]))
 
     def session(self, text: str, *, kinds: Iterable[type[Any]] = ()) -> Session:
         """Return a session that was saved as JSON, in memory, with its id.
@@ -383,7 +379,13 @@ class Host:
             try:
                 if self.purpose != "look":
                     # Without the tools that come late, a rule may seem to name none.
-                    _refuse([*self.wrong_rules(), *self._unknown_dependencies()])
+                    faults = self.wrong_rules()
+                    # Because a plugin that is not there has its own report, its fault takes
+                    # nothing else down.
+                    if not any(report.fault for report in self.plugins.reports):
+                        tools = tools_within(self.original_prompt, self.catalog)
+                        faults += unknown_dependencies(tools, self.plugins.absent_tools())
+                    _refuse(faults)
                 self._sessions = opened(self._bindings, self._running, self.configuration)
             except BaseException:
                 self.close()
@@ -411,13 +413,6 @@ class Host:
         except ConfigurationError as error:
             unmet.append(str(error))
         return unmet
-
-    def _unknown_dependencies(self) -> list[str]:
-        # A plugin that is not there has its own report, and takes nothing else down.
-        if any(report.fault for report in self.plugins.reports):
-            return []
-        tools = tools_within(self.original_prompt, self.catalog)
-        return unknown_dependencies(tools, self.plugins.absent_tools())
 
     def wrong_rules(self, policies: Sequence[ToolPolicy] | None = None) -> list[str]:
         """Return what policies name that no tool has: all but the application's own if None."""
@@ -471,15 +466,11 @@ class Host:
 
     async def __aenter__(self) -> Self:
         """Open the host without blocking the loop."""
-        import asyncio  # heavy, and only here
-
-        return await asyncio.to_thread(self.open)
+        return await off_loop(self.open)
 
     async def __aexit__(self, *error: object) -> None:
         """Close the host without blocking the loop."""
-        import asyncio  # heavy, and only here
-
-        await asyncio.to_thread(self.close)
+        await off_loop(self.close)
 
     forget = staticmethod(forget)
 

@@ -13,7 +13,7 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 
 if TYPE_CHECKING:
     from toolstile.pipeline.environment import ExecutorHost
-    from toolstile.plugins.hook_manager import Implementation
+    from toolstile.plugins.inspection import Implementation
 
 
 log = logging.getLogger("toolstile")

@@ -12,8 +12,7 @@ from toolstile.drivers.background_loop import Background
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.pipeline.batch import CommitQueue
 from toolstile.pipeline.plan import HostPlans
-from toolstile.resources.exclusive import Claim, ExclusiveLock
-from toolstile.resources.waiting import CallOwner
+from toolstile.resources.exclusive import CallOwner, Claim, ExclusiveLock
 from toolstile.state.session import Session
 from toolstile_hookspecs import InflightCall, Tool
 from toolstile_hookspecs.support.event_loop import Workers

@@ -6,11 +6,11 @@ import argparse
 import contextlib
 import math
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
-from toolstile_cli.examples import OPTION, SESSIONS, THE_EXAMPLES, listed, named_examples
+from toolstile_cli.examples import OPTION, SESSIONS, listed, named_examples
 from toolstile_cli.exit_codes import Exit
 from toolstile_plugins.cli_support import add_session, listed_examples
 
@@ -120,7 +120,7 @@ DEFAULT_KIND: Final = next(iter(KINDS))
 SHELLS: Final = ("bash", "zsh", "fish")
 """The shells that can be taught to complete commands."""
 
-_FIRST: Final = frozenset({"-h", "--help", "--"})
+FIRST: Final = frozenset({"-h", "--help", "--"})
 """The words that may precede a command, beside the common options."""
 WITHOUT_HOST: Final = frozenset({"completion", "demo", "doctor", "new"})
 """Commands that are run without a host of their own, also where none can be made."""
@@ -157,7 +157,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error and where help is, and exit with the status of a usage error."""
-        _refuse(message, self.prog)
+        refuse(message, self.prog)
 
 
 def parse(
@@ -175,7 +175,7 @@ def parse(
     if surplus:
         chosen = _chosen(parser, args)
         hint = _meant(surplus[0], (chosen, parser))
-        _refuse(f"unrecognized arguments: {' '.join(surplus)}{hint}", chosen.prog)
+        refuse(f"unrecognized arguments: {' '.join(surplus)}{hint}", chosen.prog)
     return args
 
 
@@ -217,7 +217,8 @@ def _meant(given: str, parsers: Iterable[argparse.ArgumentParser]) -> str:
     return "" if meant is None else f" (did you mean --{meant}?)"
 
 
-def _refuse(message: str, program: str) -> NoReturn:
+def refuse(message: str, program: str) -> NoReturn:
+    """Exit with a message about wrong usage."""
     from toolstile_cli.errors import say  # likewise
 
     say("error", f"{message}. See `{program} --help`.")
@@ -330,31 +331,6 @@ def restore_common_options(parser: argparse.ArgumentParser) -> None:
             restore_common_options(command)
 
 
-def is_unknown(rest: Sequence[str], known: Container[str]) -> bool:
-    """Tell whether a command is asked for that there is not."""
-    return bool(rest) and not rest[0].startswith("-") and rest[0] not in known
-
-
-def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool) -> None:
-    """Refuse an unknown command, suggesting the nearest.
-
-    Where an example is asked for, it may have been meant as that one's name.
-    """
-    from toolstile_cli.errors import say  # likewise
-    from toolstile_hookspecs.support.text import suggest
-
-    known = list(known)
-    if rest[1:] and rest[0].startswith("-") and rest[0] not in _FIRST:
-        told = f"there is no option {rest[0].partition('=')[0]} of all commands"
-        _refuse(f"{told}; if one of them has it, give it after the command", "toolstile")
-    if is_unknown(rest, known):
-        near = suggest(rest[0], known)
-        told = f"there is no command {rest[0]!r}{near or f'. There are {listed(known)}.'}"
-        examples = f" {THE_EXAMPLES}" if example else ""
-        say("error", told + examples)
-        sys.exit(Exit.USAGE)
-
-
 def _configure_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scene", type=int, choices=range(1, 5), metavar="N", help="show only scene 1, 2, 3 or 4"
@@ -442,13 +418,11 @@ def _configure_new(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _configure_completion(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
-
-
-_CONFIGURE: Final = {
+_CONFIGURE: Final[Mapping[str, Callable[[Parser], object]]] = {
     "demo": _configure_demo,
-    "completion": _configure_completion,
+    "completion": lambda parser: parser.add_argument(
+        "shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish"
+    ),
     "check": _configure_check,
     "new": _configure_new,
     "prompt": _configure_prompt,

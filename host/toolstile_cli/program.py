@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -25,19 +25,21 @@ from toolstile_cli.errors import (
     report_faults,
     say,
 )
+from toolstile_cli.examples import THE_EXAMPLES, listed
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.options import (
     COMMANDS,
+    FIRST,
     WITHOUT_HOST,
-    check_command,
-    is_unknown,
     main_parser,
     parse,
+    refuse,
     take_common,
 )
 from toolstile_cli.plugin_commands import configure, purpose_of, with_extensions
 from toolstile_cli.signals import Stopped, stop_on_signals
 from toolstile_hookspecs import Prompt, ToolstileError
+from toolstile_hookspecs.support.text import suggest
 
 
 def _run_built_in(name: str, *given: object) -> int:
@@ -136,6 +138,28 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
                 host.open()
         with contextlib.closing(host):
             return runs[args.command](host, args)
+
+
+def is_unknown(rest: Sequence[str], known: Container[str]) -> bool:
+    """Tell whether a command is asked for that there is not."""
+    return bool(rest) and not rest[0].startswith("-") and rest[0] not in known
+
+
+def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool) -> None:
+    """Refuse an unknown command, suggesting the nearest.
+
+    Where an example is asked for, it may have been meant as that one's name.
+    """
+    known = list(known)
+    if rest[1:] and rest[0].startswith("-") and rest[0] not in FIRST:
+        told = f"there is no option {rest[0].partition('=')[0]} of all commands"
+        refuse(f"{told}; if one of them has it, give it after the command", "toolstile")
+    if is_unknown(rest, known):
+        near = suggest(rest[0], known)
+        told = f"there is no command {rest[0]!r}{near or f'. There are {listed(known)}.'}"
+        examples = f" {THE_EXAMPLES}" if example else ""
+        say("error", told + examples)
+        sys.exit(Exit.USAGE)
 
 
 def _for_the_command_alone() -> contextlib.AbstractContextManager[object]:

@@ -262,11 +262,8 @@ def _changes(diff: str | None) -> bool:
 
 
 def _shown_changes(diff: str | None) -> list[Text]:
-    return [Text(line, _change_style(line)) for line in lines_of(diff or "")]
-
-
-def _change_style(line: str) -> str:
-    return {"+": "green", "-": "red"}.get(line.lstrip()[:1], "dim")
+    styles = {"+": "green", "-": "red"}
+    return [Text(line, styles.get(line.lstrip()[:1], "dim")) for line in lines_of(diff or "")]
 
 
 def _reached(stage: Stage | None) -> str:

@@ -108,7 +108,9 @@ def stop_on_signals(*, owns_process: bool) -> Generator[Stopping]:
         return
     threading.Thread(target=stopping.watch, name="toolstile-signals", daemon=True).start()
     previous = {
-        signum: signal.signal(signum, stopping.handle) for signum in SIGNALS if _ends_us(signum)
+        signum: signal.signal(signum, stopping.handle)
+        for signum in SIGNALS
+        if signum not in _HANG_UP or signal.getsignal(signum) is not signal.SIG_IGN
     }
     stays_watched = False
     try:
@@ -121,7 +123,3 @@ def stop_on_signals(*, owns_process: bool) -> Generator[Stopping]:
             stopping.close()
             for signum, handler in previous.items():
                 signal.signal(signum, handler)
-
-
-def _ends_us(signum: int) -> bool:
-    return signum not in _HANG_UP or signal.getsignal(signum) is not signal.SIG_IGN

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from toolstile.drivers.commands import Run, Step, WaitFor
-from toolstile.drivers.job import Job, OwnTask
+from toolstile.drivers.job import Job, OwnTask, Run, Step, WaitFor
 from toolstile.drivers.limit import CALLER_CANCELLED, INTERRUPTED, Cancelled, TimedOut
 from toolstile.drivers.sync_driver import Pipeline
 from toolstile_hookspecs import DeadlineExceededError

@@ -5,21 +5,90 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic, perf_counter, sleep
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Protocol
 
 from toolstile.drivers.background_loop import Background
-from toolstile.drivers.commands import Run, Step, WaitFor
-from toolstile.drivers.limit import why_given_up
+from toolstile.drivers.limit import Limit, why_given_up
+from toolstile.resources.exclusive import OneShotGate
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.support.eager_task import begin
 from toolstile_hookspecs.support.event_loop import Workers
 from toolstile_hookspecs.support.process import renewed_in_forks
+
+
+class Abandonable(Protocol):
+    """The owner of a job: it learns of the abandonment and of the job's end after that."""
+
+    def abandon(self, reason: str) -> None:
+        """Close everything the job could still change."""
+
+    def callable_ended(self) -> None:
+        """Hear, on its thread, that a handler has ended."""
+
+    def ended_late(self) -> None:
+        """Hear that an abandoned job has ended."""
+
+
+class HandlerTiming:
+    """The time that a tool's handler took lately on a worker thread.
+
+    Attributes:
+        seconds: The last time, without the way to the thread and back.
+    """
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds = math.inf
+
+
+@dataclass(slots=True)
+class Run:
+    """Run this function - a handler, an approver, a hook that waits - within a limit.
+
+    Args:
+        function: Called without arguments.
+        is_async: Whether calling it gives a coroutine.
+        limit: When to give it up.
+        owner: The call that it is run for.
+        inline: Whether it may run on the driver's own thread, or in its own task.
+        uninterruptible: Whether an interruption has to wait until it has ended; a second one
+            does not.
+        pace: Where to note how long it takes on a worker thread, for the next time.
+    """
+
+    function: Callable[[], Any]
+    is_async: bool
+    limit: Limit
+    owner: Abandonable
+    inline: bool
+    uninterruptible: bool = False
+    pace: HandlerTiming | None = None
+
+
+@dataclass(slots=True)
+class WaitFor:
+    """Wait until this is granted, within a limit."""
+
+    waitable: OneShotGate
+    limit: Limit
+    uninterruptible: ClassVar[bool] = False
+    pace: ClassVar[None] = None
+
+
+Step = Run | WaitFor
+
+Staged = Generator[Step, Any, Any]
+"""A part of a pipeline: what it asks for, what it is sent for that, what it returns."""
+
 
 log = logging.getLogger("toolstile.pipeline")
 BLOCKED = 0.05

@@ -13,8 +13,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from toolstile.drivers.background_loop import Background
-from toolstile.drivers.commands import Step, WaitFor
-from toolstile.drivers.job import Job
+from toolstile.drivers.job import Job, Step, WaitFor
 from toolstile.drivers.limit import INTERRUPTED
 from toolstile_hookspecs.support.event_loop import Workers
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, get_args
 
-from toolstile.drivers.commands import Run, Staged
+from toolstile.drivers.job import Run, Staged
 from toolstile.drivers.limit import Limit, TimedOut
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.environment import Resumption

@@ -16,7 +16,7 @@ from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.failures import unreadable
 from toolstile.pipeline.hook_calls import log_observer_error, on_worker
 from toolstile.pipeline.masking import holds_secrets, log_failure, without_masked
-from toolstile.resources.waiting import CallOwner
+from toolstile.resources.exclusive import CallOwner
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
     Answer,

@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, cast
 
-from toolstile.drivers.commands import Staged
+from toolstile.drivers.job import Staged
 from toolstile.pipeline.approval import (
     ASKED_BEFORE,
     approve,
@@ -33,7 +33,7 @@ from toolstile.pipeline.hook_calls import (
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
-from toolstile.plugins.hook_manager import Implementation
+from toolstile.plugins.inspection import Implementation
 from toolstile.policies.rules import DENIED_BY_DEFAULT, Rule
 from toolstile.resources.reserving import ReservingResources
 from toolstile.stored_sessions import fault_of_counter

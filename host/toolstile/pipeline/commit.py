@@ -12,7 +12,7 @@ from itertools import chain
 from traceback import clear_frames
 from typing import Any
 
-from toolstile.drivers.commands import Staged, WaitFor
+from toolstile.drivers.job import Staged, WaitFor
 from toolstile.pipeline.approval import ticket_of, use_up
 from toolstile.pipeline.call import COMMIT, ActiveCall
 from toolstile.pipeline.failures import CommitFailed, PluginFailed
@@ -24,7 +24,7 @@ from toolstile.pipeline.hook_calls import (
     waits,
 )
 from toolstile.pipeline.masking import log_failure
-from toolstile.plugins.hook_manager import Implementation
+from toolstile.plugins.inspection import Implementation
 from toolstile.resources.call_scope import Part
 from toolstile.resources.transactional import may_wait
 from toolstile.state.store import Deciding

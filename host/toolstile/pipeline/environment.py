@@ -10,7 +10,7 @@ from toolstile.policies.approval_tokens import RedeemedToken, TokenSigner
 from toolstile.policies.persistence import PolicyStore
 from toolstile.policies.rule_set import Governed
 from toolstile.resources.container import Container
-from toolstile.resources.waiting import CallOwner
+from toolstile.resources.exclusive import CallOwner
 from toolstile.runtime import Engine, Runtime
 from toolstile.settings import Settings
 from toolstile.state.journal import Journal

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from toolstile.drivers.commands import Staged
+from toolstile.drivers.job import Staged
 from toolstile.drivers.limit import CANCELLED, Cancelled
 from toolstile.pipeline.call import SUCCEEDED, TELEMETRY, ActiveCall
 from toolstile.pipeline.check import params_copy_for, tell_failure

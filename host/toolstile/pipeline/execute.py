@@ -7,7 +7,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, cast
 
-from toolstile.drivers.commands import Run, Staged, WaitFor
+from toolstile.drivers.job import Run, Staged, WaitFor
 from toolstile.drivers.limit import Cancelled, Limit, TimedOut
 from toolstile.pipeline.approval import approve, digest_of
 from toolstile.pipeline.batch import Milestone

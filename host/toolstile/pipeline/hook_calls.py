@@ -10,11 +10,11 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from toolstile.drivers.commands import Abandonable, Run, Staged
+from toolstile.drivers.job import Abandonable, Run, Staged
 from toolstile.drivers.limit import Limit
 from toolstile.pipeline.failures import PluginFailed, text_of
 from toolstile.pipeline.masking import log_failure
-from toolstile.plugins.hook_manager import Implementation
+from toolstile.plugins.inspection import Implementation
 from toolstile.policies.rules import Rule
 from toolstile.resources.transactional import may_wait
 from toolstile.settings.table_validation import kind_of

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, cast
 
-from toolstile.drivers.commands import Staged, Step
+from toolstile.drivers.job import Staged, Step
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.failures import CallRejected, unreadable
 from toolstile.pipeline.hook_calls import WrapperStack, first_result, wrong_answer

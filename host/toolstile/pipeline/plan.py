@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.drivers.commands import HandlerTiming
-from toolstile.plain_tools import section_of
-from toolstile.plugins.hook_manager import Implementation
-from toolstile.plugins.prefixing import serving_wire_names
+from toolstile.drivers.job import HandlerTiming
+from toolstile.plugins.inspection import Implementation
+from toolstile.plugins.offered_tools import section_of, serving_wire_names
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import Governed, PromptRules
 from toolstile.policies.rules import Hear, Rule

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.drivers.commands import Staged, Step
+from toolstile.drivers.job import Staged, Step
 from toolstile.pipeline.approval import approve, canonical, digest_of
 from toolstile.pipeline.call import RETURNED, ActiveCall
 from toolstile.pipeline.check import as_edited, check, parse_edited, recheck_policies

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from toolstile.drivers.commands import Staged, Step, WaitFor
+from toolstile.drivers.job import Staged, Step, WaitFor
 from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import (
     CHECK,

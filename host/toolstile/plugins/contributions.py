@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint
@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final, cast
 
 from pydantic import BaseModel, Field, StrictBool
 
-from toolstile.plugins.hook_manager import Implementation
+from toolstile.plugins.inspection import Implementation
+from toolstile.plugins.offered_tools import with_prefix
 from toolstile.plugins.plugin_errors import PluginFault, in_configuration, raised_in, wrong_answer
-from toolstile.plugins.prefixing import with_prefix
 from toolstile.settings import Settings, validate_table
-from toolstile.settings.paths import beside
+from toolstile.settings.table_validation import beside
 from toolstile_hookspecs import Binding, Command, ConfigurationError, Durability, Section, Tool
 
 # --- The host's keys of a plugin's table
@@ -132,11 +132,20 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
     table = {key: value for key, value in written.items() if key not in RESERVED}
     for implementation in implementations("toolstile_settings", None):
         with guarded("toolstile_settings"):
-            model = implementation.call()
+            model: Any = implementation.call()
             if model is None:
                 continue
-            _check_model(model)
-        if (field := model.model_fields.get("durability")) and field.annotation == Durability:
+            if not (inspect.isclass(model) and issubclass(model, BaseModel)):
+                expected = "a pydantic model, the class itself"
+                raise wrong_answer("toolstile_settings", model, expected)
+            if taken := [key for key in RESERVED if key in model.model_fields]:
+                cause = f"The model of its settings has the field {taken[0]!r}, a key of the host."
+                raise PluginFault(cause, "Give the field another name.")
+            # Because pydantic looks undefined names in annotations up when it reads a table.
+            model.model_rebuild()
+        if (field := model.model_fields.get("durability")) and field.annotation == cast(
+            "Any", Durability
+        ):
             _refuse_switches(table, plugin, settings)
             table["durability"] = settings.durability
         name = settings.table_name(plugin) or plugin
@@ -169,18 +178,6 @@ def _refuse_switches(table: Mapping[str, Any], plugin: str, settings: Settings) 
         )
 
 
-def _check_model(model: object) -> None:
-    if not (inspect.isclass(model) and issubclass(model, BaseModel)):
-        raise wrong_answer("toolstile_settings", model, "a pydantic model, the class itself")
-    if taken := [key for key in RESERVED if key in model.model_fields]:
-        raise PluginFault(
-            f"The model of its settings has the field {taken[0]!r}, which is a key of the host's.",
-            "Give the field another name.",
-        )
-    # pydantic lets what its annotations name be undefined until the first table is read.
-    model.model_rebuild()
-
-
 def _policies(implementations: Implementations, settings: object) -> dict[str, type[Any] | str]:
     hook = "toolstile_policies"
     kinds: dict[str, type[Any] | str] = {}
@@ -199,34 +196,19 @@ def _policies(implementations: Implementations, settings: object) -> dict[str, t
     return kinds
 
 
-class PolicyKinds(Mapping[str, type[Any]]):
-    """The classes of kinds of policies by name; the module of a class is imported when needed."""
+def class_of_kind(kind: str, made: type[Any] | str) -> type[Any]:
+    """Return the class of a kind of policies, imported from its place if that is given.
 
-    def __init__(self, classes: Mapping[str, type[Any] | str]) -> None:
-        self._classes = classes
-
-    def __getitem__(self, kind: str) -> type[Any]:
-        """Return the class of a kind.
-
-        Raises:
-            ConfigurationError: The class cannot be imported.
-        """
-        found = self._classes[kind]
-        if not isinstance(found, str):
-            return found
-        try:
-            return cast("type[Any]", EntryPoint("", found, "").load())
-        except (ImportError, AttributeError) as error:
-            told = f"The kind of policies {kind!r}, {found}, cannot be imported: {error}."
-            raise ConfigurationError(f"{told} Install its plugin again, or fix it.") from error
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names of the kinds."""
-        return iter(self._classes)
-
-    def __len__(self) -> int:
-        """Return the number of kinds."""
-        return len(self._classes)
+    Raises:
+        ConfigurationError: The class cannot be imported.
+    """
+    if not isinstance(made, str):
+        return made
+    try:
+        return cast("type[Any]", EntryPoint("", made, "").load())
+    except (ImportError, AttributeError) as error:
+        told = f"The kind of policies {kind!r}, {made}, cannot be imported: {error}."
+        raise ConfigurationError(f"{told} Install its plugin again, or fix it.") from error
 
 
 def _bindings(implementations: Implementations, settings: object) -> tuple[Binding[Any], ...]:

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from operator import eq, ge, gt, is_, le, lt, ne
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from toolstile.plugins.plugin_errors import PluginFault
 from toolstile.settings.model import Settings, ToolCorrection
 from toolstile_hookspecs import (
     NOTICE,
     ConfigurationError,
     DefinitionError,
+    MarkdownSection,
     Prompt,
     PromptTemplate,
     Section,
     Tool,
     ToolSelector,
+    hookimpl,
+    tool as as_tool,
 )
+from toolstile_hookspecs.execution.options import PlainTool
 from toolstile_hookspecs.execution.prompt_tools import SupportsPrompt
 from toolstile_hookspecs.selectors import CONSEQUENCES, fits
+from toolstile_hookspecs.support.patterns import TOOL_NAME
 from toolstile_hookspecs.support.text import suggest
+from toolstile_hookspecs.tools import NO_NAMES
 
 # --- Dependencies of tools
 
@@ -277,3 +285,98 @@ def _corrected(tool: Tool[Any, Any], tables: Mapping[str, ToolCorrection]) -> To
         return replace(tool, **given)
     except DefinitionError as error:
         raise ConfigurationError(f"[tools.{tool.name}] does not fit: {error}") from None
+
+
+# --- Prefixes
+
+
+T = TypeVar("T", bound=Tool[Any, Any])
+
+
+def renamed(tool: T, name: str, renamed_tools: Mapping[str, str] = NO_NAMES) -> T:
+    """Return a tool that differs in names only: its own, and those of the tools renamed with it.
+
+    It is copied as it is rather than made anew: a decorated function's annotations may
+    speak of names that only its own scope knew.
+    """
+    if TOOL_NAME.fullmatch(name) is None:
+        raise PluginFault(
+            f"The prefix does not fit. Tool {tool.name!r} cannot be called {name!r}: a name has 1 "
+            "to 64 of a-z, 0-9, _ and -.",
+            "Take a shorter prefix, or one of these characters.",
+            misconfigured=True,
+        )
+    twin = object.__new__(type(tool))
+    names = [(text, dependency(text).name) for text in tool.depends_on]
+    depends_on = tuple(renamed_tools.get(name, name) + text[len(name) :] for text, name in names)
+    vars(twin).update(vars(tool), name=name, depends_on=depends_on, renamed_tools=renamed_tools)
+    return twin
+
+
+def with_prefix(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]:
+    """Return the sections with the prefix before their keys and their tools' names.
+
+    Each has `originals`, all tools of its plugin as they were, by their new names.
+    """
+    sections = tuple(sections)
+    renamed_tools = {name: prefix + name for section in sections for name in _names(section)}
+    twins: dict[Tool[Any, Any], Tool[Any, Any]] = {}
+    originals: dict[str, Tool[Any, Any]] = {}
+
+    def rename(tool: Tool[Any, Any]) -> Tool[Any, Any]:
+        # A tool that stands in two sections stays one tool.
+        if tool not in twins:
+            twins[tool] = renamed(tool, prefix + tool.name, renamed_tools)
+            originals[twins[tool].name] = tool
+        return twins[tool]
+
+    def parts_of(section: Section, path: str) -> dict[str, Any]:
+        is_outermost = path == section.key
+        return {"originals": originals, "key": prefix + path if is_outermost else section.key}
+
+    return tuple(changed_section(section, rename, parts_of) for section in sections)
+
+
+def _names(section: Section) -> Iterator[str]:
+    for tool in section.tools:
+        yield tool.name
+    for child in section.children:
+        yield from _names(child)
+
+
+def serving_wire_names(tools: Iterable[Tool[Any, Any]]) -> dict[str, Tool[Any, Any]]:
+    """Return the tools by the wire names that mean them.
+
+    Of several tools with one wire name the first has it. Those of elsewhere, with an `origin`,
+    have none that another tool has as well: nobody could take a call from the one that is meant.
+    """
+    there = list(tools)
+    claims = Counter(name for tool in there for name in {tool.name, tool.wire_name} if name)
+    serving: dict[str, Tool[Any, Any]] = {}
+    for tool in there:
+        wire = tool.wire_name
+        if wire is not None and (tool.origin is None or claims[wire] == 1):
+            serving.setdefault(wire, tool)
+    return serving
+
+
+def section_of(tools: Iterable[PlainTool], *, key: str) -> MarkdownSection:
+    """Return a section that holds the tools and says nothing.
+
+    Raises:
+        DefinitionError: When a function cannot be a tool; names its faults.
+    """
+    made: list[Any] = [each if isinstance(each, Tool) else as_tool(each) for each in tools]
+    return MarkdownSection(key=key, title="Tools", tools=made)
+
+
+class PlainTools:
+    """The plugin that offers the tools of `Host(tools=...)`."""
+
+    def __init__(self, tools: Iterable[PlainTool]) -> None:
+        self._section = section_of(tools, key="host_tools")
+
+    @hookimpl
+    def toolstile_sections(self) -> list[Section]:
+        """Offer the section."""
+        return [self._section]

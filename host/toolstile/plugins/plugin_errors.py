@@ -48,19 +48,16 @@ def in_configuration(error: ConfigurationError, plugin: str, settings: Settings)
     """Return the fault of a plugin whose table does not fit, or is not there."""
     # Reports are in one line.
     told = " ".join(str(error).splitlines())
-    return PluginFault(told, _where_to_correct(plugin, settings), misconfigured=True)
-
-
-def _where_to_correct(plugin: str, settings: Settings) -> str:
+    table = f"Its settings are written below [plugins.{plugin}]"
     if settings.table_of(plugin):
-        return "Correct it there."
-    if settings.path is None:
-        return (
-            f"Its settings are written below [plugins.{plugin}] in a {OWN_FILE}, here or in a "
-            "directory above."
-        )
-    above = "tool.toolstile." if settings.path.name == PROJECT_FILE else ""
-    return f"Its settings are written below [{above}plugins.{plugin}] there."
+        remedy = "Correct it there."
+    elif settings.path is None:
+        remedy = f"{table} in a {OWN_FILE}, here or in a directory above."
+    elif settings.path.name == PROJECT_FILE:
+        remedy = f"Its settings are written below [tool.toolstile.plugins.{plugin}] there."
+    else:
+        remedy = f"{table} there."
+    return PluginFault(told, remedy, misconfigured=True)
 
 
 def raised_in(hook: str, error: BaseException) -> PluginFault:

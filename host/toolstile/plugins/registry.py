@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
-from toolstile.plugins.conflicts import refuse_clashes
 from toolstile.plugins.contributions import (
     ON_REQUEST,
+    RENAME,
     Contribution,
     Implementations,
     collect,
@@ -28,16 +28,153 @@ from toolstile.plugins.discovery import (
     refuse_newer,
     refuse_unknown,
 )
-from toolstile.plugins.hook_manager import HookManager, Implementation
-from toolstile.plugins.inspection import refuse_hookless, register_hooks
+from toolstile.plugins.inspection import (
+    HookManager,
+    Implementation,
+    refuse_hookless,
+    register_hooks,
+)
+from toolstile.plugins.offered_tools import circle_among, serving_wire_names
 from toolstile.plugins.plugin_errors import NO_PROCESS, PluginFault, in_configuration
-from toolstile.plugins.registry_snapshot import PluginCatalog, snapshot_of
 from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
-from toolstile_hookspecs import Approver, Command, ConfigurationError, Dialect, PluginError
+from toolstile_hookspecs import (
+    Approver,
+    Binding,
+    Command,
+    ConfigurationError,
+    Dialect,
+    PluginError,
+    Section,
+    Tool,
+)
+from toolstile_hookspecs.execution.prompt_parts import two_places
 from toolstile_hookspecs.support.deprecation import REQUIRES
 from toolstile_hookspecs.support.text import nearest, suggest
+
+Calls = Mapping[str, tuple[Implementation, ...]]
+Tools = Mapping[str, Tool[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySnapshot:
+    """The snapshot that readers see; it is replaced as a whole and never changed.
+
+    Args:
+        generation: A number that grows with every change.
+        implementations: By hook, in the order of calling.
+        wrappers: By hook, the outermost first.
+        sections: Of all plugins, in the order of registration.
+        bindings: Of all plugins, likewise; a plugin's state stands for its own binding of the type.
+        providers: The plugin that has bound it, by kind of resource.
+        policies: The class of each kind of policy, or its place, `module:Class`.
+        tools: The tools by name, in order.
+        wire: The tools by wire name, where no tool has it as its name.
+        owners: The plugin of each tool, by the tool's name.
+        withheld: How a person asks for tools that are offered on request only, by their names.
+    """
+
+    generation: int
+    implementations: Calls
+    wrappers: Calls
+    sections: tuple[Section, ...]
+    bindings: tuple[Binding[Any], ...]
+    providers: Mapping[type[Any], str]
+    policies: Mapping[str, type[Any] | str]
+    tools: Tools
+    wire: Tools
+    owners: Mapping[str, str]
+    withheld: Mapping[str, str]
+
+
+def snapshot_of(
+    records: Mapping[str, LoadedPlugin],
+    manager: HookManager,
+    generation: int,
+    states: Mapping[str, object],
+) -> RegistrySnapshot:
+    """Return what the loaded plugins offer now, their hooks bound to these states."""
+    offered = {name: record.contribution for name, record in records.items()}
+    settings = {name: offer.settings for name, offer in offered.items()}
+    calls = {hook: tuple(manager.in_order(hook, settings, states)) for hook in manager.arguments}
+    bindings = {each.kind: each for offer in offered.values() for each in offer.bindings}
+    providers = {each.kind: name for name, offer in offered.items() for each in offer.bindings}
+    types = [type(state) for state in states.values()]
+    for name, state in states.items():
+        kind = type(state)
+        # A type that is built in, or that two plugins have, does not name one object.
+        is_own = providers.get(kind, name) == name and types.count(kind) == 1
+        if is_own and kind.__module__ != "builtins":
+            bindings[kind] = Binding[Any].instance(kind, state)
+    # Wire names of plugins with a prefix give way.
+    settled = sorted(offered.values(), key=lambda each: bool(each.prefix))
+    return RegistrySnapshot(
+        generation=generation,
+        implementations=_only(calls, wrappers=False),
+        wrappers=_only(calls, wrappers=True),
+        sections=tuple(section for offer in offered.values() for section in offer.sections),
+        bindings=tuple(bindings.values()),
+        providers=MappingProxyType(providers),
+        policies=MappingProxyType(
+            {kind: made for offer in offered.values() for kind, made in offer.policies.items()}
+        ),
+        tools={tool.name: tool for offer in offered.values() for tool in offer.tools},
+        wire=serving_wire_names(tool for offer in settled for tool in offer.tools),
+        owners={tool.name: name for name, offer in offered.items() for tool in offer.tools},
+        withheld={name: how for each in settled for name, how in each.withheld.items()},
+    )
+
+
+def _only(calls: Calls, *, wrappers: bool) -> Calls:
+    return {
+        hook: tuple(call for call in found if call.wrapper is wrappers)
+        for hook, found in calls.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PluginCatalog:
+    """The catalog as hooks and hosts see it; always up to date.
+
+    Args:
+        current: Gives the snapshot that holds now.
+        renew: Asks a plugin for its sections again.
+    """
+
+    current: Callable[[], RegistrySnapshot]
+    renew: Callable[[str], None]
+
+    def get(self, name: str) -> Tool[Any, Any] | None:
+        """Return the tool of that name or wire name, or None."""
+        known = self.current()
+        return known.tools.get(name) or known.wire.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, in order."""
+        return tuple(self.current().tools)
+
+    def plugin_of(self, name: str) -> str | None:
+        """Return the plugin that has the tool, by its name or wire name, or None."""
+        tool = self.get(name)
+        return None if tool is None else self.current().owners.get(tool.name)
+
+    def invalidate(self, plugin: str) -> None:
+        """Ask a plugin for its sections again; its tools may have changed.
+
+        Raises:
+            PluginError: When there is no such plugin, or what it offers now cannot be taken;
+                then it keeps the tools it had.
+        """
+        self.renew(plugin)
+
+    def __len__(self) -> int:
+        return len(self.current().tools)
+
+    def __iter__(self) -> Iterator[Tool[Any, Any]]:
+        """Yield the tools in order."""
+        return iter(tuple(self.current().tools.values()))
+
 
 log = logging.getLogger(__name__)
 
@@ -510,3 +647,91 @@ def dialect_named(name: str, plugins: Plugins) -> Dialect:
     causes = (switched_off, *plugins.faults_in("toolstile_dialects"))
     text = " ".join(filter(None, causes)) or ("" if known else _WITHOUT_DIALECTS)
     raise ConfigurationError(f"There is no dialect {name!r}{near} {text}".rstrip())
+
+
+# --- Clashes
+
+
+def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin]) -> None:
+    """Refuse a plugin that offers what another has; the one of its own name is passed over.
+
+    Raises:
+        PluginFault: Naming what clashes, both plugins and the remedy.
+    """
+    _refuse_own(plugin, new)
+    claims = dict(_claims(new))
+    others = [other for other in others if other.origin.name != plugin]
+    tools = [*new.tools, *(tool for other in others for tool in other.contribution.tools)]
+    if (circle := circle_among(tools)) is not None:
+        cause = f"Tools depend on one another in a circle: {circle}."
+        raise PluginFault(cause, "Leave one of them out of the depends_on of the one before it.")
+    for other in others:
+        for claim, _ in _claims(other.contribution):
+            if claim in claims:
+                cause = f"Plugin {plugin!r} {claims[claim]} plugin {other.origin} has already."
+                remedy = _REMEDIES[claim[0]].format(plugin=plugin)
+                raise PluginFault(cause, remedy, kinds=new.policies)
+
+
+_PREFIX: Final = (
+    'Or write prefix = "x_" into [plugins.{plugin}] of the configuration, or switch one of the '
+    "two off with TOOLSTILE_BLOCK."
+)
+_REMEDIES: Final = {
+    "tool": f"If the plugin is yours, give the tool another name there. {_PREFIX}",
+    "section": f"If the plugin is yours, give the section another key there. {_PREFIX}",
+    "policy": RENAME,
+    "binding": "Take what asks for it out of [plugins.{plugin}] or the other's table, or switch "
+    "one of the two off with TOOLSTILE_BLOCK; what an application binds itself wins over both.",
+}
+
+
+def _claims(contribution: Contribution) -> Iterator[tuple[tuple[str, object], str]]:
+    """Yield the sort and name of what only one plugin can have, with words for it."""
+    for name, tool in _names(contribution):
+        called = "" if tool.name == name else f"{tool.name!r} with the wire name "
+        yield ("tool", name), f"has the tool {called}{name!r}, a name that"
+    for section in contribution.sections:
+        yield ("section", section.key), f"has a section with the key {section.key!r}, which"
+    for name in contribution.policies:
+        yield ("policy", name), f"offers the policy kind {name!r}, which"
+    for binding in contribution.bindings:
+        yield ("binding", binding.kind), f"binds {binding.kind.__qualname__}, which"
+
+
+def _names(contribution: Contribution) -> Iterator[tuple[str, Tool[Any, Any]]]:
+    for tool in contribution.tools:
+        yield tool.name, tool
+        # Under a prefix, and where somebody else chose it, a wire name only serves where nobody
+        # else has it: otherwise the prefix would not help against a clash of wire names.
+        if contribution.prefix or tool.origin is not None:
+            continue
+        if tool.wire_name is not None and tool.wire_name != tool.name:
+            yield tool.wire_name, tool
+
+
+def _refuse_own(plugin: str, new: Contribution) -> None:
+    claims: dict[str, Tool[Any, Any]] = {}
+    for name, tool in _names(new):
+        if claims.setdefault(name, tool) is not tool:
+            raise PluginFault(
+                f"Two tools of plugin {plugin!r} are called {name!r}.",
+                "Give one of them another name.",
+            )
+    places: dict[Tool[Any, Any], str] = {}
+    for section in _always(new.sections):
+        for tool in section.tools:
+            if tool in places:
+                raise PluginFault(
+                    f"The tool {tool.name!r} stands {two_places(places[tool], section.key)}.",
+                    "Leave it in one place.",
+                )
+            places[tool] = section.key
+
+
+def _always(sections: Iterable[Section]) -> Iterator[Section]:
+    for section in sections:
+        # Those that are enabled now and then may take turns with a tool.
+        if getattr(section, "enabled", True) is None:
+            yield section
+            yield from _always(section.children)

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, Protocol, cast
 
+from toolstile.plugins.contributions import class_of_kind
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rules import (
     CONTAINED_ONLY,
     DENIED_BY_DEFAULT,
     Hear,
+    PolicyScope,
     Rule,
+    ScopedPolicy,
     heard,
     knowing,
     named,
     refuse_duplicates,
     refusing_servers,
     rules_of_plugins,
-)
-from toolstile.policies.scoped_policy import PolicyScope, ScopedPolicy
-from toolstile.policies.unknown_names import (
-    faults_of,
-    tools_known_to,
-    tools_within,
-    warn_once,
+    selector_of,
 )
 from toolstile.settings import Settings, validate_table
 from toolstile.settings.model import NO_FILE
-from toolstile.settings.paths import beside, expanded
-from toolstile.settings.table_validation import fields, show
+from toolstile.settings.table_validation import beside, expanded, fields, show
 from toolstile_hookspecs import (
     Catalog,
     ConfigurationError,
@@ -38,7 +38,9 @@ from toolstile_hookspecs import (
     Section,
     Tool,
     ToolPolicy,
+    ToolSelector,
 )
+from toolstile_hookspecs.execution.prompt_tools import section_tools
 from toolstile_hookspecs.support.text import suggest
 
 
@@ -175,7 +177,7 @@ SCOPE_KEYS: Final = frozenset({"users", "groups", "shadow"})
 """Keys that are the host's, too, where the kind has no fields of these names."""
 
 
-def make_policies(settings: Settings, kinds: Mapping[str, type[Any]]) -> list[ToolPolicy]:
+def make_policies(settings: Settings, kinds: Mapping[str, type[Any] | str]) -> list[ToolPolicy]:
     """Return the policies of the `[[policies]]` tables, in order.
 
     Raises:
@@ -201,7 +203,7 @@ def make_policies(settings: Settings, kinds: Mapping[str, type[Any]]) -> list[To
 
 def _policy(
     table: Mapping[str, Any],
-    kinds: Mapping[str, type[Any]],
+    kinds: Mapping[str, type[Any] | str],
     position: int,
     place: str,
     directory: Path,
@@ -221,10 +223,10 @@ def _policy(
     return _kept(policy, table, directory, place) if "keep" in table else policy
 
 
-def _kind(table: Mapping[str, Any], kinds: Mapping[str, type[Any]], place: str) -> type[Any]:
+def _kind(table: Mapping[str, Any], kinds: Mapping[str, type[Any] | str], place: str) -> type[Any]:
     name = table.get("kind")
     if isinstance(name, str) and name in kinds:
-        return kinds[name]
+        return class_of_kind(name, kinds[name])
     known = ", ".join(sorted(kinds)) or "none; no loaded plugin offers any"
     hint = suggest(str(name), kinds)
     msg = f"{place}: kind: {name!r} is not a known kind of policy{hint} (known: {known})."
@@ -242,3 +244,115 @@ def _kept(policy: ToolPolicy, table: Mapping[str, Any], directory: Path, place: 
             "add name = '...'."
         )
     return PersistentPolicy(policy, directory / expanded(Path(file)))
+
+
+# --- Names in policies that no tool has
+
+
+log = logging.getLogger("toolstile.policies.names")
+
+_WILD: Final = re.compile(r"[*?\[]")
+
+Tools = Sequence[Tool[Any, Any]]
+
+
+def warn_once(faults: Iterable[str], told: set[str]) -> None:
+    """Log the faults of policies that are not among those told before."""
+    for fault in faults:
+        if fault not in told:
+            told.add(fault)
+            log.warning("%s", fault)
+
+
+def naming(policies: Iterable[ToolPolicy]) -> list[ToolPolicy]:
+    """Return the policies that say what they name, without what keeps their records."""
+    plain = (each.policy if isinstance(each, PersistentPolicy) else each for each in policies)
+    return [each for each in plain if [*_selectors(each)] or hasattr(each, "misfits")]
+
+
+Absent = Mapping[str, str | None]
+"""The remedies for tools that are not there, by their names; None for names that come later."""
+
+
+def faults_of(
+    policies: Iterable[ToolPolicy], tools: Tools, absent: Absent, source: str = ""
+) -> list[str]:
+    """Return for each policy that names what none of the tools has, what that is.
+
+    Nothing is said of names, and globs of them, that come later. A misfit that ends with a full
+    stop has told its remedy. `source` stands before each.
+    """
+
+    def may_come(name: str) -> bool:
+        return any(absent[other] is None and _may_overlap(name, other) for other in absent)
+
+    found: list[str] = []
+    for policy in naming(policies):
+        selectors = [*_selectors(policy)]
+        faults = [fault for each in selectors for fault in each.faults(tools, may_come)]
+        if not any(each.missing(tools) for each in selectors):
+            faults += getattr(policy, "misfits", _none)(tools, may_come)
+        if faults:
+            told = f"Policy {policy.name!r} {'; it '.join(dict.fromkeys(faults))}"
+            if not told.endswith("."):
+                missing = [name for each in selectors for name in each.missing(tools)]
+                told += f". This part of the policy has no effect. {_remedy(missing, absent)}"
+            found.append(f"{source}{told}")
+    return found
+
+
+def _remedy(missing: Iterable[str], absent: Absent) -> str:
+    asking = {absent[own] for name in missing for own in absent if fnmatchcase(own, name)} - {None}
+    if not asking:
+        return "Fix the names, or load the plugin that offers them."
+    return f"Tools are offered on request: {'; '.join(sorted(map(str, asking)))}."
+
+
+def _selectors(policy: ToolPolicy) -> Iterator[ToolSelector]:
+    if selector := selector_of(policy):
+        yield selector
+    if names := getattr(policy, "governed", ()):
+        yield ToolSelector(tools=frozenset(names))
+
+
+def _none(tools: Tools, may_come: object) -> list[str]:  # noqa: ARG001 - as `misfits`
+    return []
+
+
+def tools_within(prompt: Prompt, catalog: Catalog) -> Tools:
+    """Return every tool there is, in a section that is open or not, here or elsewhere."""
+    here = (tool for section in prompt.everywhere() for tool in section.tools)
+    # The prompt has a tool as it is called, where the configuration corrects what is said of it.
+    return list({tool.name: tool for tool in (*section_tools(), *catalog, *here)}.values())
+
+
+def ruled_by_tables(settings: Settings, plugins: Plugins) -> Iterator[Any]:
+    """Yield what tables of a configuration rule by name, as if they were policies.
+
+    These are the tools that a person approves, and those that plugins' settings take away.
+    """
+    tables = settings.tools.items()
+    names = frozenset(name for name, table in tables if table.requires_confirmation)
+    yield SimpleNamespace(name="[tools.NAME]", governed=names)
+    if not isinstance(settings.approve_diff, bool):
+        yield SimpleNamespace(name="approve_diff", governed=frozenset(settings.approve_diff))
+    for table, ruled in plugins.governed_tools().items():
+        yield SimpleNamespace(name=table, governed=ruled)
+
+
+def tools_known_to(section: Section, tools: Tools) -> Tools:
+    """Return the tools as a section's own policies know them.
+
+    Those of a plugin that the configuration has renamed know them as their author named them.
+    """
+    originals: Mapping[str, Tool[Any, Any]] = getattr(section, "originals", None) or {}
+    return [*(tool for tool in tools if tool.name not in originals), *originals.values()]
+
+
+def _may_overlap(name: str, other: str) -> bool:
+    """Tell whether two names, both of which may be globs, may mean one tool."""
+    if fnmatchcase(name, other) or fnmatchcase(other, name):
+        return True
+    # Of two globs no more is compared than what stands before their first wildcards.
+    one, two = (_WILD.split(glob, maxsplit=1) for glob in (name, other))
+    return len(one) == len(two) > 1 and (one[0].startswith(two[0]) or two[0].startswith(one[0]))

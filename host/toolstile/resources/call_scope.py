@@ -12,10 +12,16 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast, overload
 
 from toolstile.resources.container import Container, Instance, ToolScope
-from toolstile.resources.exclusive import Claim, ExclusiveLock, OneShotGate, lock_of
+from toolstile.resources.exclusive import (
+    CallOwner,
+    Claim,
+    ExclusiveLock,
+    OneShotGate,
+    Waiter,
+    lock_of,
+)
 from toolstile.resources.teardown import Failures, close_all, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role, may_wait
-from toolstile.resources.waiting import CallOwner, Waiter
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
 from toolstile_hookspecs.services.workspace import HeldResource, SupportsHold
 from toolstile_hookspecs.support.process import renewed_in_forks

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from toolstile.settings.model import HostTable, Settings, folded
-from toolstile.settings.paths import beside, expanded
-from toolstile.settings.table_validation import validate_table
+from toolstile.settings.table_validation import beside, expanded, validate_table
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.caches import cached
 from toolstile_hookspecs.support.text import nearest

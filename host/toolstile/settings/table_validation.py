@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from datetime import date, time
 from functools import lru_cache
-from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -145,7 +147,7 @@ def _is_secret(annotation: Any) -> bool:
 
 
 M = TypeVar("M")
-Path = tuple[str | int, ...]
+Keys = tuple[str | int, ...]
 
 MAX_SHOWN: Final = 80
 _TABLES: Final = "plugins"
@@ -173,7 +175,7 @@ def validate_table(
         ConfigurationError: Naming for every fault the source, the key, what was expected
             and what was found. Secrets are not shown.
     """
-    prefix: Path = () if plugin is None else ("plugins", plugin)
+    prefix: Keys = () if plugin is None else ("plugins", plugin)
     try:
         adapter: TypeAdapter[M] = _adapter(cast("Any", model))
         return adapter.validate_python(dict(table), extra="forbid")
@@ -237,7 +239,7 @@ def kind_of(value: object) -> str:
     return f"an instance of {type(value).__qualname__}"
 
 
-def _place(path: Path, source: str | Callable[[str], str]) -> str:
+def _place(path: Keys, source: str | Callable[[str], str]) -> str:
     key = place(path) if path else ""
     where = source if isinstance(source, str) else source(key)
     return f"{where}: {key}" if key else where
@@ -248,8 +250,8 @@ def _fault(
     model: type[Any],
     others: Sequence[str],
     table: Mapping[str, Any],
-    prefix: Path,
-) -> tuple[Path, str]:
+    prefix: Keys,
+) -> tuple[Keys, str]:
     path, at = _follow(error, table)
     place = (*prefix, *path)
     cause = error.get("ctx", {}).get("error")
@@ -309,7 +311,7 @@ def _expected(error: ErrorDetails) -> str:
     return text.rstrip(".")
 
 
-def _follow(error: ErrorDetails, table: Mapping[str, Any]) -> tuple[Path, object]:
+def _follow(error: ErrorDetails, table: Mapping[str, Any]) -> tuple[Keys, object]:
     """Return the path to the fault, and the value at it or, if it is missing, around it."""
     # pydantic puts the names of a union's members into the path; only keys of the table stay.
     path: list[str | int] = []
@@ -331,7 +333,7 @@ def _children(value: object) -> Mapping[str | int, object]:
     return dict(enumerate(cast("list[object]", value))) if several else {}
 
 
-def _unknown(model: type[Any], path: Path, others: Sequence[str], found: object) -> str:
+def _unknown(model: type[Any], path: Keys, others: Sequence[str], found: object) -> str:
     # Of a plugin the host sets the durability, which is none of its keys.
     own = [key for key in fields(model) if not others or key != "durability"]
     known = keys_within(model, path[:-1]) if path[1:] else [*own, *others]
@@ -345,3 +347,60 @@ def _unknown(model: type[Any], path: Path, others: Sequence[str], found: object)
     if not near and _TABLES in known and isinstance(found, Mapping):
         near = f"; did you mean [{_TABLES}.{path[-1]}], the table of a plugin?"
     return f"is not a known key{near or f'; remove it (known: {listed})'}"
+
+
+# --- Paths: relative to the file that names them
+
+
+LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, AbstractSet})
+"""The collections that a list in a file may become."""
+
+
+def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:
+    """Return a table in which the values of the model's fields of paths, or lists, are absolute.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Log:
+        ...     file: Path
+        ...     old: list[Path]
+        ...     title: str
+        >>> beside(Path("/etc"), {"file": "a.log", "old": ["b.log"], "title": "b"}, Log)
+        {'file': '/etc/a.log', 'old': ['/etc/b.log'], 'title': 'b'}
+    """
+    kinds = {key: {*_leaves(hint)} - {NoneType, Ellipsis} for key, hint in fields(model).items()}
+    return {
+        key: _absolute(directory, value) if kinds.get(key) == {Path} else value
+        for key, value in table.items()
+    }
+
+
+def expanded(path: Path) -> Path:
+    """Return a path with the home directory in the place of a leading `~`."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        msg = f"{path}: the home directory of this user is not known. Set HOME, or write it out."
+        raise ConfigurationError(msg) from None
+
+
+def _absolute(directory: Path, value: object) -> object:
+    if isinstance(value, list):
+        return [_absolute(directory, item) for item in cast("list[object]", value)]
+    # An empty text is not a path; the model may say so.
+    if isinstance(value, (str, Path)) and value != "":
+        return str(directory / expanded(Path(value)))
+    return value
+
+
+def _leaves(hint: Any) -> Iterator[Any]:
+    """Yield the types that a value, or an element of a list, may have."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        yield from _leaves(get_args(hint)[0])
+    elif origin in {Union, UnionType, *LISTS}:
+        for member in get_args(hint):
+            yield from _leaves(member)
+    else:
+        yield hint

@@ -52,7 +52,12 @@ def check(host: Host, args: argparse.Namespace) -> int:
     with contextlib.redirect_stdout(sys.stderr):
         host.dialects()  # the reports then have their faults
         checked = [
-            Checked(report, [] if report.status == "blocked" else _findings(host, report))
+            Checked(
+                report,
+                []
+                if report.status == "blocked"
+                else [*findings_in(host, report), *_of_commands(host, report.name)],
+            )
             for report in _chosen(host, args.names)
         ]
     if args.out is None:
@@ -67,10 +72,6 @@ def check(host: Host, args: argparse.Namespace) -> int:
         for plugin in checked:
             args.out.write(_described(plugin))
     return Exit.FAILED if any(plugin.findings for plugin in checked) else Exit.OK
-
-
-def _findings(host: Host, report: PluginReport) -> list[Diagnostic]:
-    return [*findings_in(host, report), *_of_commands(host, report.name)]
 
 
 def _of_commands(host: Host, plugin: str) -> Iterator[Diagnostic]:

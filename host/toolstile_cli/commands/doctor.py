@@ -25,7 +25,7 @@ from toolstile.plugins.offered_tools import log as offers
 from toolstile.plugins.plugin_errors import PluginFault, one_line
 from toolstile.plugins.reports import PluginReport
 from toolstile.policies.persistence import read
-from toolstile.policies.unknown_names import faults_of, ruled_by_tables, tools_within
+from toolstile.policies.rule_set import faults_of, ruled_by_tables, tools_within
 from toolstile.settings import Settings
 from toolstile.settings.sources import PREFIX
 from toolstile.settings.table_validation import secrets_in, without_secrets

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 
-from toolstile.plugins.contributions import PolicyKinds
+from toolstile.plugins.contributions import class_of_kind
 from toolstile.plugins.offered_tools import names_of_dependencies
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.registry import Plugins
@@ -253,10 +253,9 @@ _GIVEN: Final = {"on_result": 3, "on_failure": 3}
 
 def policy_findings(record: LoadedPlugin) -> Iterator[Diagnostic]:
     """Yield the faults of a plugin's policies."""
-    kinds = PolicyKinds(record.contribution.policies)
-    for kind in kinds:
+    for kind, place in record.contribution.policies.items():
         try:
-            made = kinds[kind]
+            made = class_of_kind(kind, place)
         except ConfigurationError as error:
             yield Diagnostic.error(f"policy {kind}", str(error), "Name its module and class.")
             continue

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from toolstile.host import Host
 from toolstile.plugins.discovery import forget, installed, load_entry_point, load_file
-from toolstile.plugins.hook_manager import HookManager
-from toolstile.plugins.inspection import hook_faults
+from toolstile.plugins.inspection import HookManager, hook_faults
 from toolstile.plugins.plugin_errors import PluginFault, one_line
 from toolstile.plugins.reports import LoadedPlugin, PluginReport, place_of
 from toolstile.state.session import Session
@@ -62,7 +61,10 @@ def _loading(host: Host, report: PluginReport) -> Iterator[Diagnostic]:
         if found:
             return
     if report.fault is not None:
-        yield Diagnostic.error(_place_of_fault(report), report.fault, _remedy(host, report))
+        place = "offers" if report.status == "failed" or report.hooks else "hooks"
+        if report.misconfigured:
+            place = "configuration"
+        yield Diagnostic.error(place, report.fault, _remedy(host, report))
     for use in deprecated_uses(host.plugins, report.name):
         yield Diagnostic.error("hooks", use, "Fix it before the release that leaves it out.")
 
@@ -75,12 +77,6 @@ def _remedy(host: Host, report: PluginReport) -> str:
     if report.misconfigured and not host.configuration.table_of(report.name):
         return f"{remedy} {_DEFAULTS}"
     return remedy
-
-
-def _place_of_fault(report: PluginReport) -> str:
-    if report.misconfigured:
-        return "configuration"
-    return "offers" if report.status == "failed" or report.hooks else "hooks"
 
 
 def _loaded_diagnostics(report: PluginReport) -> Iterator[Diagnostic]:
@@ -334,9 +330,7 @@ def _files(report: PluginReport) -> Iterator[Path]:
         yield Path(spec.origin)
         return
     for folder in spec.submodule_search_locations:
-        files = Path(folder).rglob("*.py")
-        yield from (file for file in sorted(files) if not _is_test(file))
-
-
-def _is_test(path: Path) -> bool:
-    return path.name == "conftest.py" or path.name.startswith("test_") or "tests" in path.parts
+        for file in sorted(Path(folder).rglob("*.py")):
+            is_test = file.name == "conftest.py" or file.name.startswith("test_")
+            if not is_test and "tests" not in file.parts:
+                yield file

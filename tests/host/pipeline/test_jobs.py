@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from toolstile.drivers.background_loop import Background
-from toolstile.drivers.commands import Run
-from toolstile.drivers.job import Job
+from toolstile.drivers.job import Job, Run
 from toolstile.drivers.limit import Limit
 from toolstile_hookspecs.support.event_loop import Workers
 

@@ -15,8 +15,7 @@ import pytest
 from toolstile.drivers import job as jobs
 from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
-from toolstile.drivers.commands import HandlerTiming, Run
-from toolstile.drivers.job import BRIEF, MOMENT, Job
+from toolstile.drivers.job import BRIEF, MOMENT, HandlerTiming, Job, Run
 from toolstile.drivers.limit import Limit
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile_hookspecs.support.event_loop import Workers

@@ -11,7 +11,7 @@ import pytest
 
 from toolstile.drivers import sync_driver
 from toolstile.drivers.background_loop import Background
-from toolstile.drivers.commands import Run, Step
+from toolstile.drivers.job import Run, Step
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.pipeline.hook_calls import ENDLESS
 from toolstile_hookspecs.support.event_loop import Workers

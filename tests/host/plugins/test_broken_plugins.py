@@ -231,7 +231,7 @@ OFFERS = [
         "the settings take a key of the host's",
         "class S(BaseModel):\n    prefix: str = ''\n"
         "@hookimpl\ndef toolstile_settings():\n    return S",
-        r"has the field 'prefix', which is a key of the host's",
+        r"has the field 'prefix', a key of the host",
         r"Give the field another name",
     ),
     case(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolstile import Host, Settings
+from toolstile.plugins.offered_tools import renamed, with_prefix
 from toolstile.plugins.plugin_errors import PluginFault
-from toolstile.plugins.prefixing import renamed, with_prefix
 from toolstile_hookspecs import (
     MarkdownSection,
     Tool,

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from toolstile.plugins import hook_manager as managers, registry
+from toolstile.plugins import inspection as managers, registry
 from toolstile.plugins.registry import Plugins
 from toolstile.settings import Settings
 from toolstile_cli.lint.contributions import deprecated_uses

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from toolstile import Host, Settings
-from toolstile.policies.unknown_names import faults_of
+from toolstile.policies.rule_set import faults_of
 from toolstile_hookspecs import (
     ConfigurationError,
     MarkdownSection,

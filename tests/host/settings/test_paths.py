@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, DirectoryPath, Field
 
 from toolstile import Host
-from toolstile.settings.paths import beside
+from toolstile.settings.table_validation import beside
 from toolstile_hookspecs import hookimpl
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from toolstile import Host
-from toolstile.policies.unknown_names import faults_of
+from toolstile.policies.rule_set import faults_of
 from toolstile_hookspecs import DefinitionError, MarkdownSection, tool
 from toolstile_plugins.policies import (
     CategoryPolicy,
