@@ -95,20 +95,19 @@ def read_turns(
     if is_one:
         lines = [Line(lines[0].number, text)]
     values = [document] if is_one else [_value_or_none(line) for line in lines]
-    if not _looks_like_a_call(values[0]) and None not in values:
+    first = values[0]
+    is_call = isinstance(first, dict) and "name" in first and not first.keys() - set(KEYS)
+    if not is_call and None not in values:
         turns = _recorded(document if is_one else values, source, dialects())
         if turns is not None:
             return turns
-        if not _could_be_calls(values):
+        # Lines that are no objects, and calls with a misspelt key, are told line by line.
+        is_listed = len(values) > 1
+        if all(isinstance(value, dict) for value in values):
+            is_listed = any(key in KEYS or suggest(key, KEYS) for key in first)
+        if not is_listed:
             raise _not_a_conversation(source, dialects())
     return [UserTurn((), _calls(lines, source))]
-
-
-def _could_be_calls(values: list[Any]) -> bool:
-    """Tell what is better told line by line: not objects, or calls with a misspelt key."""
-    if not all(isinstance(value, dict) for value in values):
-        return len(values) > 1
-    return any(key in KEYS or suggest(key, KEYS) for key in values[0])
 
 
 def _not_a_conversation(source: str, dialects: Iterable[str]) -> UsageError:
@@ -338,10 +337,6 @@ def _id(entry: JsonObject, line: Line, seen: dict[str, int]) -> str:
         raise LineError(f"the id {given!r} is that of line {seen[given]}; give each call its own")
     seen[given] = line.number
     return given
-
-
-def _looks_like_a_call(value: object) -> bool:
-    return isinstance(value, dict) and "name" in value and not value.keys() - set(KEYS)
 
 
 def _stands_alone(line: Line) -> bool:
