@@ -23,8 +23,9 @@ from toolstile_cli.examples import shop
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.run_report import FAILURE, SYMBOLS
 from toolstile_hookspecs import ApprovalRequest, ExecutorHandle, Outcome, Status, ToolCall
-from toolstile_plugins.approval import ApprovalSettings, Mode
+from toolstile_plugins.approval import Mode
 from toolstile_plugins.approval.dialogue import answer
+from toolstile_plugins.approval.grants import HeldGrants
 from toolstile_plugins.ledger.entries import wire_of
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 from toolstile_plugins.screen import style_of
@@ -160,7 +161,7 @@ def _approved(stage: _Stage) -> Proof:
         path = request.params.path
         asked.append({"path": path, "diff": request.diff, "exists": exists(path)})
         if not stand_in:
-            return answer(request, ApprovalSettings(mode=Mode.ASK))
+            return answer(request, Mode.ASK, HeldGrants())
         stage.show(request.diff or "")
         stage.show(f"Approved by the demo itself: {stand_in}.", "yellow")
         return True
