@@ -8,14 +8,14 @@ governed call of the script's transaction. Monty runs scripts in processes of th
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from toolstile_hookspecs import HostHandle, MarkdownSection, Section, hookimpl
 from toolstile_hookspecs.support.late_names import late_names
-from toolstile_plugins.code.settings import CodeConfig, monty
+from toolstile_plugins.code.settings import CodeConfig, Workers, monty
 
 if TYPE_CHECKING:
     from toolstile_plugins.code.section import CodeSection, code_tool
@@ -46,11 +46,9 @@ def toolstile_sections(settings: CodeConfig) -> list[Section]:
 
 @hookimpl
 @contextmanager
-def toolstile_lifespan(host: HostHandle, settings: CodeConfig) -> Generator[None]:
+def toolstile_lifespan(host: HostHandle, settings: CodeConfig) -> Generator[Workers]:
     """Refuse to open without the library, where scripts are offered; end the workers at the end."""
     if any(host.catalog.plugin_of(name) == "code" for name in host.catalog.names()):
         monty()
-    try:
-        yield
-    finally:
-        settings.pool.close()
+    with closing(Workers(settings.workers)) as workers:
+        yield workers

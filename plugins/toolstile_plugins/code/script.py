@@ -22,7 +22,7 @@ from toolstile_hookspecs import Status, ToolContext, ToolResult
 from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import cut
 from toolstile_plugins.code.functions import CodeFunction, ScriptResult, declarations
-from toolstile_plugins.code.settings import CodeConfig
+from toolstile_plugins.code.settings import CodeConfig, Workers
 
 _FILE: Final = "script.py"
 _OF_SCRIPT: Final = "<python-input-0>"
@@ -38,12 +38,14 @@ class Script:
         code: Its text.
         functions: The functions that it can call, by their names.
         config: Its limits.
+        workers: The pool that runs it.
         context: The context of the call.
     """
 
     code: str
     functions: Mapping[str, CodeFunction]
     config: CodeConfig
+    workers: Workers
     context: ToolContext
     _printed: list[str] = field(default_factory=list[str], init=False)
     _room: int = field(default=0, init=False)
@@ -57,7 +59,7 @@ class Script:
             ToolValidationError: When no worker is free.
         """
         self._room = self.config.max_output
-        with self.config.pool.session(self.context, **self._options()) as session:
+        with self.workers.session(self.context, **self._options()) as session:
             try:
                 now = session.feed_start(
                     self.code,

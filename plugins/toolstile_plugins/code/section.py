@@ -15,7 +15,7 @@ from toolstile_plugins.code.functions import (
     described,
     functions_of,
 )
-from toolstile_plugins.code.settings import CodeConfig, monty
+from toolstile_plugins.code.settings import CodeConfig, Workers, monty
 
 NAME: Final = "run_python"
 _ABOUT: Final = (
@@ -39,10 +39,12 @@ class CodeTool(Tool[RunPython, ScriptResult]):
 
     Args:
         config: Its settings.
+        workers: The pool that runs its scripts, unless the host of the call has one.
         original: The tool before it was told.
     """
 
     config: CodeConfig = field(default_factory=CodeConfig, repr=False)
+    workers: Workers = field(default_factory=lambda: Workers(CodeConfig().workers), repr=False)
     original: CodeTool | None = field(default=None, repr=False)
 
     def within(self, tools: Sequence[Tool[Any, Any]]) -> CodeTool:
@@ -64,7 +66,7 @@ def _fitted(tool: CodeTool, tools: tuple[Tool[Any, Any], ...]) -> CodeTool:
     return replace(
         tool,
         category="read" if only_reads else tool.category,
-        handler=partial(_run, functions, tool.config),
+        handler=partial(_run, functions, tool.config, tool.workers),
         original=tool,
         long_description=f"{about}\n\n{shown}",
         depends_on=tuple(each.name for each in called),
@@ -76,13 +78,16 @@ def _fitted(tool: CodeTool, tools: tuple[Tool[Any, Any], ...]) -> CodeTool:
 def _run(
     functions: dict[str, CodeFunction],
     config: CodeConfig,
+    own: Workers,
     params: RunPython,
     *,
     context: ToolContext,
 ) -> ToolResult[ScriptResult]:
     from toolstile_plugins.code.script import Script  # its library is needed from here on
 
-    return Script(params.code, functions, config, context).run()
+    # The pool of the host ends with the host; a section without the plugin has its own.
+    workers = context.resources.get(Workers, None) or own
+    return Script(params.code, functions, config, workers, context).run()
 
 
 def code_tool(config: CodeConfig | None = None) -> CodeTool:
@@ -96,14 +101,16 @@ def code_tool(config: CodeConfig | None = None) -> CodeTool:
         'run_python'
     """
     config = config or CodeConfig()
+    workers = Workers(config.workers)
     return CodeTool(
         name=NAME,
         description=_ABOUT,
-        handler=partial(_run, {}, config),
+        handler=partial(_run, {}, config, workers),
         category="side_effect",
         consequence="low",
         timeout=config.timeout,
         config=config,
+        workers=workers,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from weakref import finalize
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field
 
 from toolstile_hookspecs import ToolContext, ToolSelector, ToolValidationError
 from toolstile_hookspecs.support.process import renewed_in_forks
@@ -150,12 +150,3 @@ class CodeConfig(BaseModel):
     max_output: Positive = 30_000
     max_signatures: Positive = 8_000
     workers: Positive = 8
-
-    _workers: Workers | None = PrivateAttr(default=None)
-
-    @property
-    def pool(self) -> Workers:
-        """The workers that these settings share."""
-        if self._workers is None:
-            self._workers = Workers(self.workers)
-        return self._workers

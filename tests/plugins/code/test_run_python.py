@@ -49,6 +49,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.policies import PolicyDecision
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.code import CodeConfig, CodeSection, code_tool
+from toolstile_plugins.code.settings import Workers
 
 PATIENCE = 30.0
 WITH_CODE = Settings(plugins={"code": {}})
@@ -520,7 +521,8 @@ def test_workers_end_with_a_host_that_is_killed(tmp_path):
 def test_no_process_is_left_when_the_host_closes():
     with Host(settings=WITH_CODE) as host, host.executor() as executor:
         run(executor, "1")
-        with host.settings("code").pool.session(ToolContext(session=executor.session)) as session:
+        workers = executor.resources.get(Workers)
+        with workers.session(ToolContext(session=executor.session)) as session:
             worker = session.worker_pid
         assert worker is not None
         assert is_there(worker) or not Path("/proc").is_dir()
