@@ -12,7 +12,7 @@ import jsonschema_rs
 import pytest
 
 from toolstile_hookspecs import DefinitionError, ToolValidationError
-from toolstile_hookspecs._schema.checker import bounded_validator, check_schema, is_bounded
+from toolstile_hookspecs._schema.json_schema import bounded_validator, check_schema, is_bounded
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"

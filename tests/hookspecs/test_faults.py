@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from toolstile_hookspecs import ToolValidationError
 from toolstile_hookspecs._schema.codec import Codec
-from toolstile_hookspecs._schema.navigation import holds_secret, known_names
+from toolstile_hookspecs._schema.json_schema import holds_secret, known_names
 from toolstile_hookspecs._schema.validation_errors import (
     MAX_FAULTS,
     listing,

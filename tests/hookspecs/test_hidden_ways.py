@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolstile_hookspecs import Tool, masked
-from toolstile_hookspecs._schema.navigation import ALL_SECRET
+from toolstile_hookspecs._schema.json_schema import ALL_SECRET
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec, secrecy_of
 
 PIN = {"type": "string", "writeOnly": True}

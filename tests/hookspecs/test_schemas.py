@@ -7,8 +7,7 @@ from typing import Annotated, NotRequired
 from pydantic import BaseModel, Field, PlainSerializer, computed_field
 from typing_extensions import Doc, TypedDict
 
-from toolstile_hookspecs._schema.codec import Codec
-from toolstile_hookspecs._schema.json_schema import field_descriptions
+from toolstile_hookspecs._schema.codec import Codec, field_descriptions
 
 
 @dataclass

@@ -11,33 +11,41 @@ from __future__ import annotations
 import json
 import re
 import sys
+import typing
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from math import inf, isfinite
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol, cast
 from weakref import WeakValueDictionary
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
-from pydantic.json_schema import JsonSchemaMode
-from pydantic_core import from_json
+from pydantic.json_schema import (
+    GenerateJsonSchema,
+    JsonSchemaMode,
+    JsonSchemaValue,
+    JsonSchemaWarningKind,
+)
+from pydantic_core import core_schema, from_json
 
 from toolstile_hookspecs._schema.core_schema import (
     Extra,
     extra_of_results,
+    hides,
+    is_by_author,
     is_immutable,
     is_searched_by_python,
     why_not_read_back,
 )
-from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonSchema
-from toolstile_hookspecs._schema.navigation import ALL_SECRET, Schema, holds_secret
+from toolstile_hookspecs._schema.json_schema import ALL_SECRET, Schema, holds_secret
 from toolstile_hookspecs._schema.serialize import as_plain, finite, whole_serializer
 from toolstile_hookspecs._schema.strict_dates import exact_validator
 from toolstile_hookspecs._schema.validation_errors import MAX_REASON, explain, shorten
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 from toolstile_hookspecs.support.caches import cached
+from toolstile_hookspecs.support.callables import argument_texts
 
 Json = str | bytes
 
@@ -395,3 +403,76 @@ def holds_whole_floats(text: Json, value: object) -> bool:
     if not is_strict or members != plain.count(":"):
         _STRICT.decode(plain)
     return whole
+
+
+class PlainJsonSchema(GenerateJsonSchema):
+    """Pydantic's generator, without its warning of defaults that JSON cannot say.
+
+    It says of pydantic's `Secret[...]`, too, that it is secret.
+    """
+
+    def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
+        """Mark secrets."""
+        written = super().json_or_python_schema(schema)
+        return {**written, "writeOnly": True} if hides(cast("Any", schema)) else written
+
+    def ser_schema(self, schema: Any) -> JsonSchemaValue | None:
+        """Describe the output of a serializer: anything, if an author's has no schema."""
+        untold = "return_schema" not in schema and is_by_author(schema)
+        return {} if untold else super().ser_schema(schema)
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """Warn, but not of a default that JSON cannot say: the function has it all the same."""
+        if kind != "non-serializable-default":
+            super().emit_warning(kind, detail)
+
+
+class ClosedJsonSchema(PlainJsonSchema):
+    """Pydantic's generator, with the codec's rules and the descriptions of fields."""
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        """Describe the fields of a dataclass and close it."""
+        return self._close(super().dataclass_schema(schema), schema["cls"])
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        """Describe the fields of a TypedDict and close it."""
+        return self._close(super().typed_dict_schema(schema), schema.get("cls"))
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Describe the fields of a pydantic model and close it."""
+        return self._close(super().model_schema(schema), schema["cls"])
+
+    def _close(self, schema: JsonSchemaValue, cls: Any) -> JsonSchemaValue:
+        properties = cast("dict[str, Any] | None", schema.get("properties"))
+        if properties is None:
+            return schema
+        # Input has no other names; output may, if the type allows it.
+        if self.mode == "validation" or not schema.get("additionalProperties"):
+            schema["additionalProperties"] = False
+        if not isinstance(cls, type):
+            return schema
+        for name, text in field_descriptions(cls).items():
+            if name in properties:
+                cast("dict[str, Any]", properties[name]).setdefault("description", text)
+        return schema
+
+
+@lru_cache(maxsize=1024)
+def field_descriptions(cls: type) -> dict[str, str]:
+    """Return the author's description of each field.
+
+    Text in `Annotated` (a string or `typing_extensions.Doc`) comes before the class's docstring,
+    and that before one below the field.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        found |= argument_texts(base)
+    hints: dict[str, Any] = {}
+    with suppress(Exception):  # names that cannot be resolved describe nothing
+        hints = typing.get_type_hints(cls, include_extras=True)
+    for name, hint in hints.items():
+        for extra in reversed(getattr(hint, "__metadata__", ())):  # the first counts
+            text = extra if isinstance(extra, str) else getattr(extra, "documentation", None)
+            if isinstance(text, str):
+                found[name] = text
+    return found

@@ -16,25 +16,23 @@ from typing import Any, Final, cast
 import pydantic_core
 from pydantic_core import ErrorDetails
 
-from toolstile_hookspecs._schema.checker import (
-    bounded_validator,
-    chain_of,
-    check_schema,
-    path_of,
-)
 from toolstile_hookspecs._schema.codec import Json, holds_whole_floats, with_whole_numbers
-from toolstile_hookspecs._schema.navigation import (
+from toolstile_hookspecs._schema.json_schema import (
     ALL_SECRET,
     Schema,
     alternatives,
+    bounded_validator,
+    chain_of,
+    check_schema,
     holds_secret,
     of_item,
     of_property,
+    path_of,
     pointed,
     subschemas,
 )
 from toolstile_hookspecs._schema.serialize import as_plain, encodable, finite
-from toolstile_hookspecs._schema.union_marks import MARK, Path
+from toolstile_hookspecs._schema.strict_dates import MARK, Path
 from toolstile_hookspecs._schema.validation_errors import (
     FAULT,
     MAX_FAULTS,

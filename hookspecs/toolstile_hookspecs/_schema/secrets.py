@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus
 
 from pydantic import BaseModel, Secret as PydanticSecret, SecretBytes, SecretStr
 
-from toolstile_hookspecs._schema.navigation import (
+from toolstile_hookspecs._schema.json_schema import (
     Schema,
     alternatives,
     of_item,

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from toolstile_hookspecs._schema.codec import ValueCodec
-from toolstile_hookspecs._schema.navigation import known_names
+from toolstile_hookspecs._schema.json_schema import known_names
 from toolstile_hookspecs._schema.serialize import as_json
 from toolstile_hookspecs._schema.validation_errors import MAX_REASON, RETRY, shorten
 from toolstile_hookspecs.errors import ToolValidationError

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, Final, cast
 
-from toolstile_hookspecs._schema.checker import is_bounded
-from toolstile_hookspecs._schema.navigation import VALUES
+from toolstile_hookspecs._schema.json_schema import VALUES, is_bounded
 from toolstile_hookspecs._tools.field_checks import MAX_DESCRIPTION
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.results import ToolResult
@@ -78,7 +77,8 @@ def handler_of(call: ForeignCall) -> ToolHandler[Any, Any]:
     """Return a foreign callable as a handler; raises `TypeError` for anything else."""
     if not callable(cast("object", call)):
         given = type(call).__name__
-        raise TypeError(f"a foreign tool needs a callable, not {given}: call(arguments, context)")
+        remedy = "write call(arguments, context)"
+        raise TypeError(f"a foreign tool needs a callable, not {given}: {remedy}")
     if is_async_callable(call):
 
         async def run_async(params: Any, *, context: ToolContext) -> ToolResult[Any]:
