@@ -20,8 +20,16 @@ from toolstile_plugins.console.access import Access, Fields
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.pages import Pages, version_of, wants_json
 from toolstile_plugins.ledger.api import EffectLedger, now_of
-from toolstile_plugins.ledger.entries import Due, due_of, hash_of, store_of, wire_of
-from toolstile_plugins.ledger.settlement import Finding, is_unfit, settle
+from toolstile_plugins.ledger.entries import (
+    Due,
+    Finding,
+    due_of,
+    hash_of,
+    is_unfit,
+    settle,
+    store_of,
+    wire_of,
+)
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 SHOWN: Final = 200

@@ -36,7 +36,7 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger import cli
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
 from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
-from toolstile_plugins.ledger.participant import Holding
+from toolstile_plugins.ledger.lease import Holding
 from toolstile_plugins.ledger.reconcile import HandlerEnd, reconciler_of, tool_reconciles
 from toolstile_plugins.ledger.settings import LedgerSettings, offered_store, sessions_file
 from toolstile_plugins.ledger.stores.memory import MemoryStore
@@ -127,7 +127,7 @@ def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[
     try:
         asks = host.purpose != "look"
         if asks and any(tool_reconciles(tool, settings) for tool in host.catalog):
-            from toolstile_plugins.ledger.unknown_effects import asked_about  # few hosts need it
+            from toolstile_plugins.ledger.reconcile import asked_about  # few hosts need it
 
             with asked_about(host, settings):
                 yield

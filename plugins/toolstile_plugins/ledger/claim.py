@@ -30,7 +30,7 @@ from toolstile_plugins.ledger.keys import (
     printable_session,
     recorded_hash,
 )
-from toolstile_plugins.ledger.participant import Holding, as_seen_by
+from toolstile_plugins.ledger.lease import Holding, as_seen_by
 
 SHORTEST: Final = 0.001
 LONGEST: Final = 0.05

@@ -13,17 +13,18 @@ from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.ledger.api import EffectLedger, now_of
 from toolstile_plugins.ledger.entries import (
     Due,
+    Finding,
     due_of,
     hash_of,
+    settle,
     store_of,
     unless_secret,
     wire_of,
 )
+from toolstile_plugins.ledger.reconcile import looks
 from toolstile_plugins.ledger.settings import LedgerSettings
-from toolstile_plugins.ledger.settlement import Finding, settle
 from toolstile_plugins.ledger.stores.memory import PAST
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
-from toolstile_plugins.ledger.unknown_effects import looks
 from toolstile_plugins.screen import Screen, show_line, shown_time, tell
 
 SHOWN_OF_HASH: Final = 12

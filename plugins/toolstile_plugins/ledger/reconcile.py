@@ -6,20 +6,30 @@ import inspect
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolstile_hookspecs import (
+    NOTICE,
+    ExecutorHandle,
     HandlerState,
+    HostHandle,
+    LedgerError,
     Reconciled,
+    StateError,
     Tool,
+    ToolCall,
     ToolContext,
     ToolResult,
     ToolValidationError,
     secrets_in,
     secrets_of,
+    tool,
 )
 from toolstile_hookspecs.codecs import in_one_line, why_unwritable
 from toolstile_hookspecs.services.dispatcher import Dispatcher, DispatchOutcome, DispatchState
@@ -28,8 +38,11 @@ from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.ledger.api import EffectLedger, end_of, now_of, with_masks
-from toolstile_plugins.ledger.reconcile_tool import ask_other
-from toolstile_plugins.ledger.settings import LedgerSettings
+from toolstile_plugins.ledger.entries import Due, due_of, store_of
+from toolstile_plugins.ledger.settings import LedgerSettings, OtherTool
+
+log = logging.getLogger("toolstile.ledger")
+T = TypeVar("T")
 
 _ENDED: Final = frozenset({HandlerState.FAILED, HandlerState.RAISED, HandlerState.LOST})
 
@@ -130,10 +143,6 @@ def _finding(
     is_certain = outcome.state is DispatchState.NOT_RUN and only_here
     return Reconciled.did_not() if is_certain else None
 
-
-T = TypeVar("T")
-
-log = logging.getLogger("toolstile.ledger")
 
 NOT_HAPPENED: Final = "It was found out that it has not happened."
 LONGEST: Final = 3600.0
@@ -345,3 +354,224 @@ def _recorded(tool: Tool[Any, Any], found: Reconciled) -> RecordedResult:
     given = RecordedResult(result.message, written, result.exclude_value_from_context)
     shown = secrets_of(json.loads(written), codec.secret_schema())
     return with_masks(given, masked=secrets_in(result.value), others=shown)
+
+
+_SHAPE: Final = (
+    '{"happened": true, false or null}, with "value" and "message" where it has happened, and '
+    '"reason" where that cannot be told'
+)
+
+
+class Answer(BaseModel):
+    """The value of the other tool.
+
+    Args:
+        happened: Whether it has happened; None where that cannot be told.
+        value: The value that calls get from here on.
+        message: Their message.
+        reason: Why it cannot be told.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    happened: bool | None
+    value: Any = None
+    message: str = ""
+    reason: str = "It gives no reason."
+
+
+async def ask_other(
+    tool: Tool[Any, Any], other: OtherTool, entry: LedgerEntry, context: ToolContext
+) -> Reconciled:
+    """Ask another tool what became of an effect of a tool."""
+    known: dict[str, Any] = {"key": entry.claim.key}
+    if entry.claim.params is not None:
+        known["params"] = json.loads(entry.claim.params)
+    try:
+        arguments = {name: _at(path, known) for name, path in other.arguments.items()}
+    except LookupError as error:
+        return Reconciled.cannot_tell(f"There is no {error.args[0]} to ask {other.tool} with.")
+    outcome = await context.acall(other.tool, arguments)
+    if not outcome.success:
+        return Reconciled.cannot_tell(f"{other.tool} failed: {outcome.text}")
+    try:
+        answer = Answer.model_validate_json(outcome.data or b"null")
+        if not answer.happened:
+            told = Reconciled.cannot_tell(f"{other.tool} cannot tell: {answer.reason}")
+            return told if answer.happened is None else Reconciled.did_not()
+        value = answer.value
+        typed = None if value is None else tool.result_codec.decode(json.dumps(value))
+    except ValidationError:
+        return Reconciled.cannot_tell(f"The value of {other.tool} has to be {_SHAPE}.")
+    except ToolValidationError as error:
+        return Reconciled.cannot_tell(f"The value that {other.tool} tells: {in_one_line(error)}.")
+    return Reconciled.happened(ToolResult(answer.message, typed))
+
+
+def _at(path: str, known: object) -> Any:
+    """Return the part of the known data that a path such as `params.item` names.
+
+    Raises:
+        LookupError: It is not there.
+    """
+    found = known
+    for name in path.split("."):
+        if not isinstance(found, Mapping) or name not in found:
+            raise LookupError(path)
+        found = cast("Mapping[str, object]", found)[name]
+    return found
+
+
+NAME: Final = "ledger_reconcile"
+"""The tool whose calls ask about unknown effects; models are not offered it."""
+
+
+class Inquiry(NamedTuple):
+    """One unknown effect that is looked at.
+
+    Args:
+        entry: Its entry.
+        due: Its deadline.
+        reconciler: Finds out about it; None where nothing can.
+        token: The hold on it; None where it is not asked about now.
+    """
+
+    entry: LedgerEntry
+    due: Due
+    reconciler: Reconciler | None
+    token: str | None
+
+
+class Look(NamedTuple):
+    """The end of a look at an unknown effect.
+
+    Args:
+        entry: Its entry, as it was.
+        found: The finding, as events tell it; None where it was not asked about.
+        due: Its deadline.
+    """
+
+    entry: LedgerEntry
+    found: str | None
+    due: Due
+
+
+@contextmanager
+def asked_about(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
+    """Ask about unknown effects at intervals within the block."""
+    if not settings.reconcile_every:
+        yield
+        return
+    closing = threading.Event()
+    thread = threading.Thread(
+        target=_ask_until, args=(closing, host, settings), name="toolstile-reconcile", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        closing.set()
+        thread.join(timeout=5)
+
+
+def _ask_until(closing: threading.Event, host: HostHandle, settings: LedgerSettings) -> None:
+    alarms: set[str] = set()
+    # Not at once: a command that only looks asks nobody.
+    while not closing.wait(settings.reconcile_every):
+        try:
+            for _ in looks(host, settings, alarms=alarms):
+                if closing.is_set():
+                    return
+        except (LedgerError, StateError) as error:
+            log.debug("Unknown effects are asked about later: %s", error)
+        except Exception:
+            log.exception("Unknown effects could not be asked about. It is tried again.")
+
+
+def looks(
+    host: HostHandle,
+    settings: LedgerSettings,
+    *,
+    key: str | None = None,
+    at_once: bool = False,
+    alarms: set[str] | None = None,
+) -> Iterator[Look]:
+    """Look at all unknown effects, and ask about those of which a tool can tell.
+
+    Args:
+        host: The host.
+        settings: The settings of the ledger.
+        key: The key of the only one to look at.
+        at_once: Ask also where the time for that has not come.
+        alarms: The effects past their deadline that were looked at; None looks at all.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    current: list[Inquiry] = []
+
+    @tool(name=NAME, category="read", timeout=None)
+    async def ledger_reconcile(key: str, *, context: ToolContext) -> ToolResult[Any]:
+        """Find out what became of an effect of which nobody knows."""
+        context.set_attribute("ledger.key", key)
+        return await _ask(current[0], context)
+
+    with host.executor(tools=[ledger_reconcile]) as tools:
+        ledger = tools.resources.get(EffectLedger)
+        dispatcher = tools.resources.get(Dispatcher, None)  # type: ignore[type-abstract]
+        store = store_of(settings, ledger)
+        for entry in store.unsettled() if isinstance(store, SettlesUnknown) else ():
+            if key not in (None, entry.claim.key):
+                continue
+            due = due_of(entry, settings, host.clock.now())
+            assert due is not None  # noqa: S101 - it is unsettled
+            called = host.catalog.get(entry.claim.tool_name)
+            reconciler = reconciler_of(called, ledger, settings, dispatcher)
+            new = new_id()
+            is_held = reconciler is not None and reconciler.hold(entry, new, at_once=at_once)
+            token = new if is_held else None
+            is_seen = alarms is not None and entry.claim.effect_id in alarms
+            if token is None and (alarms is None or is_seen or not due.is_over):
+                if alarms is None:
+                    yield Look(entry, None, due)
+                continue
+            if due.is_over and alarms is not None and not is_seen:
+                alarms.add(entry.claim.effect_id)
+                _alarm(entry, due)
+            current[:] = [Inquiry(entry, due, reconciler, token)]
+            yield Look(entry, _dispatch(tools, current[0], settings.backoff), due)
+
+
+def _dispatch(tools: ExecutorHandle, inquiry: Inquiry, pause: float) -> str | None:
+    entry, _, reconciler, token = inquiry
+    try:
+        outcome = tools.dispatch(ToolCall(NAME, {"key": entry.claim.key}))
+        found = outcome.event.attributes.get("ledger.reconciled")
+        return None if found is None else str(found)
+    finally:
+        if reconciler is not None and token is not None:
+            # A policy may have denied it; else this changes nothing.
+            reconciler.put_off(entry, token, pause)
+
+
+async def _ask(inquiry: Inquiry, context: ToolContext) -> ToolResult[Any]:
+    entry, due, reconciler, token = inquiry
+    name = entry.claim.tool_name
+    if reconciler is not None and token is not None:
+        found = await reconciler.inquire(entry, token, context)
+        if found.has_happened is not None:
+            return ToolResult.ok(message=f"{name}: {name_of(found)}.")
+    context.set_attribute("ledger.due", str(due))
+    told = f"It is not known what became of {entry.claim.key}: {due}."
+    return ToolResult.error(told) if due.is_over else ToolResult.ok(message=told)
+
+
+def _alarm(entry: LedgerEntry, due: Due) -> None:
+    log.warning(
+        "It is not known what became of a call of %s: %s. Find out, then settle it: toolstile "
+        "ledger resolve '%s'.",
+        entry.claim.tool_name,
+        due,
+        entry.claim.key,
+        extra=NOTICE,
+    )

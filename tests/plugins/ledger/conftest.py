@@ -26,7 +26,7 @@ from toolstile_hookspecs import (
     ToolPolicy,
 )
 from toolstile_hookspecs.services.ledger import LedgerStore
-from toolstile_plugins.ledger import EffectLedger, MemoryStore, participant
+from toolstile_plugins.ledger import EffectLedger, MemoryStore, lease
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
@@ -150,4 +150,4 @@ def bench(driver: str, store: LedgerStore) -> Iterator[Bench]:
 def nothing_is_held_after_the_call() -> Iterator[None]:
     yield
     assert ledger_plugin._holdings == {}
-    assert participant._by_effect == {}
+    assert lease._by_effect == {}

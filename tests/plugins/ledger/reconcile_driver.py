@@ -32,10 +32,10 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.services.ledger import Claim, LedgerStore
+from toolstile_plugins.ledger.reconcile import looks
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
-from toolstile_plugins.ledger.unknown_effects import looks
 
 BOUNDARIES = (
     "before the hold",

@@ -2,7 +2,7 @@
 
 import json
 
-from toolstile_plugins.ledger.participant import without_effects
+from toolstile_plugins.ledger.lease import without_effects
 
 NOTED = {"do": "append", "type": "desk:Note", "items": [{"text": "\ud800 ü"}]}
 

@@ -29,11 +29,11 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import Claim, EffectState
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
-from toolstile_plugins.ledger.leases import LeaseKeeper
-from toolstile_plugins.ledger.participant import Holding
+from toolstile_plugins.ledger.api import LeaseKeeper
+from toolstile_plugins.ledger.lease import Holding
 from toolstile_plugins.ledger.stores import sqlite
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
-from toolstile_plugins.ledger.stores.process_identity import Process
+from toolstile_plugins.ledger.stores.sql import Process
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.slow

@@ -180,7 +180,7 @@ def test_the_pause_grows_with_the_age_of_the_effect(shop, age, pause):
         reconciler = reconciler_of(shop.tool(), ledger, LedgerSettings())
     assert reconciler is not None
     now = ledger._clock.now()
-    claim = ledger_plugin.participant.Claim("k", "order", "", "0" * 32, "", "", now)
+    claim = ledger_plugin.lease.Claim("k", "order", "", "0" * 32, "", "", now)
     entry = LedgerEntry(claim, EffectState.UNKNOWN)
     assert reconciler.pause_after(entry, now + timedelta(seconds=age)) == pause
 

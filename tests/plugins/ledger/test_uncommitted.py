@@ -23,7 +23,7 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_plugins.ledger.participant import Holding
+from toolstile_plugins.ledger.lease import Holding
 
 pytestmark = pytest.mark.slow
 

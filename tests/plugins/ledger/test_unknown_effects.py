@@ -30,9 +30,9 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.ledger import Claim, EffectState
 from toolstile_plugins.ledger.doctor import diagnosed
 from toolstile_plugins.ledger.entries import due_of
+from toolstile_plugins.ledger.reconcile import NAME, looks
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
-from toolstile_plugins.ledger.unknown_effects import NAME, looks
 
 PARAMS = b'{"item":"tea"}'
 

@@ -24,7 +24,7 @@ from toolstile_hookspecs import IdempotencyConfig, ToolContext, hookimpl, tool
 from toolstile_hookspecs.stored_names import stored_as
 from toolstile_hookspecs.support import process
 from toolstile_plugins.ledger import claim
-from toolstile_plugins.ledger.participant import Holding
+from toolstile_plugins.ledger.lease import Holding
 from toolstile_plugins.record import verify
 from toolstile_plugins.sqlite_file import _Writer
 
