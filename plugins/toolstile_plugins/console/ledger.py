@@ -121,7 +121,7 @@ class Ledger:
     def _store(self) -> LedgerStore:
         if self._ledger is None:
             return MemoryStore()
-        return store_of(self._host.settings("ledger"), self._ledger)
+        return store_of(self._ledger)
 
     def _effects(self) -> list[Effect]:
         """Return all effects: overdue, unsettled, others, and expired; the newest first."""

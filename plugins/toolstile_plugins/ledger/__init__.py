@@ -7,7 +7,7 @@ calls, and settles unknown ones.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -15,12 +15,10 @@ from pydantic import BaseModel
 from toolstile_hookspecs import (
     Binding,
     Command,
-    ConfigurationError,
     Decider,
     Diagnostic,
     HostHandle,
     Replay,
-    ResourceResolver,
     Scope,
     Tool,
     ToolContext,
@@ -36,15 +34,23 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger import cli
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
 from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
+from toolstile_plugins.ledger.host_ledger import HostLedger
 from toolstile_plugins.ledger.lease import Holding
-from toolstile_plugins.ledger.reconcile import HandlerEnd, reconciler_of, tool_reconciles
-from toolstile_plugins.ledger.settings import LedgerSettings, offered_store, sessions_file
+from toolstile_plugins.ledger.reconcile import (
+    HandlerEnd,
+    reconciler_of,
+    reconciling,
+    tool_reconciles,
+)
+from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 __all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect", "effect_key"]
 
 _holdings: Final[dict[CallControl, Holding]] = {}
 """The claims of running calls of idempotent tools."""
+_KEEPERS: Final = ("sessions", "database")
+"""The plugins whose stored sessions are in a file that has the ledger, too."""
 
 
 class _RunningEffects:
@@ -85,20 +91,21 @@ def toolstile_diagnose(
     host: HostHandle, settings: LedgerSettings, bound: Mapping[type[Any], str]
 ) -> Iterable[Diagnostic]:
     """Find out whether the store can be used."""
-    if LedgerStore not in bound and bound.get(SessionStore) == "sessions":
-        # What keeps it from joining them keeps the host from opening, which is a finding, too.
-        with suppress(ConfigurationError):
-            settings.join(host.settings("sessions").path)
     from toolstile_plugins.ledger.doctor import diagnosed  # only `toolstile doctor` asks
 
-    return diagnosed(settings, offering=bound.get(LedgerStore))
+    file = settings.path
+    if "path" not in settings.model_fields_set and bound.get(SessionStore) in _KEEPERS:
+        file = host.settings(bound[SessionStore]).path or file
+    return diagnosed(settings, file, offering=bound.get(LedgerStore))
 
 
 @hookimpl
 def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
     """Offer the ledger; a binding of the application replaces it."""
     return [
-        Binding(EffectLedger, lambda resources: _ledger_of(settings, resources)),
+        # An open host gives the state in its place.
+        Binding(HostLedger, lambda _: HostLedger(settings)),
+        Binding(EffectLedger, lambda resources: resources.get(HostLedger).ledger(resources)),
         Binding(HandlerEnd, lambda _: HandlerEnd(), Scope.TOOL_CALL),
         Binding[Decider](
             Decider,  # type: ignore[type-abstract]
@@ -111,30 +118,18 @@ def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
     ]
 
 
-def _ledger_of(settings: LedgerSettings, resources: ResourceResolver) -> EffectLedger:
-    offered = offered_store(resources)
-    if offered is None and (file := sessions_file(resources)) is not None:
-        settings.join(file)
-    return settings.ledger(offered)
-
-
 @hookimpl
 @effect_free
 @contextmanager
-def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
-    """Ask about unknown effects while the host is open; close the ledger when it closes."""
-    settings.begin(host)
-    try:
+def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[HostLedger]:
+    """Check unknown effects while the host is open; close the ledger with the host."""
+    with closing(HostLedger(settings, host)) as ledger:
         asks = host.purpose != "look"
         if asks and any(tool_reconciles(tool, settings) for tool in host.catalog):
-            from toolstile_plugins.ledger.reconcile import asked_about  # few hosts need it
-
-            with asked_about(host, settings):
-                yield
+            with reconciling(host, settings):
+                yield ledger
         else:
-            yield
-    finally:
-        settings.shut()
+            yield ledger
 
 
 @hookimpl

@@ -16,11 +16,13 @@ from toolstile_plugins.ledger.entries import (
     Finding,
     due_of,
     hash_of,
+    place_of,
     settle,
     store_of,
     unless_secret,
     wire_of,
 )
+from toolstile_plugins.ledger.host_ledger import has_entries_left
 from toolstile_plugins.ledger.reconcile import looks
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import PAST
@@ -76,11 +78,9 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     Raises:
         LedgerError: The ledger cannot be used, or has no such entry.
     """
-    settings: LedgerSettings = host.settings("ledger")
     with host.executor() as tools:
         ledger = tools.resources.get(EffectLedger)
-    store = store_of(settings, ledger)
-    commands: dict[str, Callable[[HostHandle, LedgerStore, argparse.Namespace], None]] = {
+    commands: dict[str, Callable[[HostHandle, EffectLedger, argparse.Namespace], None]] = {
         "list": _list,
         "show": _show,
         "resolve": _resolve,
@@ -89,15 +89,15 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         "prune": _prune,
         "move": _move,
     }
-    commands[args.what](host, store, args)
+    commands[args.what](host, ledger, args)
     return 0
 
 
-def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+def _list(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:
     settings: LedgerSettings = host.settings("ledger")
     entries = [
         entry
-        for entry in store.entries(tool_name=args.tool)
+        for entry in store_of(ledger).entries(tool_name=args.tool)
         if args.state in (None, str(entry.state))
     ]
     if args.out is None:
@@ -106,14 +106,14 @@ def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
             return
         what = " ".join(part for part in (args.state, args.tool and f"call of {args.tool}") if part)
         nothing = f"No {what}" if what else "Nothing"
-        show_line(f"{nothing} is recorded in {settings.place}.")
+        show_line(f"{nothing} is recorded in {place_of(ledger.store)}.")
         return
     for entry in entries:
         args.out.write(wire_of(entry, due_of(entry, settings, host.clock.now())))
 
 
-def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
-    entry = _find(store, args.key)
+def _show(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:
+    entry = _find(store_of(ledger), args.key)
     settings: LedgerSettings = host.settings("ledger")
     if args.out is None:
         # Show all that is known of an entry.
@@ -150,7 +150,8 @@ def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
         args.out.write(wire_of(entry, due_of(entry, settings, host.clock.now())))
 
 
-def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+def _resolve(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:
+    store = store_of(ledger)
     entry = _find(store, args.key)
     claim = entry.claim
     tool = host.catalog.get(claim.tool_name)
@@ -167,9 +168,9 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
     tell(args, text, wire)
 
 
-def _reconcile(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+def _reconcile(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:
     settings: LedgerSettings = host.settings("ledger")
-    key = None if args.key is None else _find(store, args.key).claim.key
+    key = None if args.key is None else _find(store_of(ledger), args.key).claim.key
     seen = 0
     for entry, found, due in looks(host, settings, key=key, at_once=True):
         seen += 1
@@ -180,7 +181,8 @@ def _reconcile(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -
         show_line("Nothing is unknown." if key is None else f"The call {key} is not unknown.")
 
 
-def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:  # noqa: ARG001 - one shape for all
+def _invalidate(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:  # noqa: ARG001 - one shape for all
+    store = store_of(ledger)
     key = None if args.key is None else _find(store, args.key).claim.key
     removed = store.remove(key=key, tool_name=args.tool)
     if key is not None and not removed:
@@ -188,22 +190,20 @@ def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) 
     tell(args, f"{removed} removed.", {"removed": removed})
 
 
-def _prune(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+def _prune(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:
+    store = store_of(ledger)
     removed = store.prune(now_of(store, host.clock))
     tell(args, f"{removed} removed.", {"removed": removed})
 
 
-def _move(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+def _move(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:
     """Carry the entries of the ledger's own file over into that of stored sessions."""
     settings: LedgerSettings = host.settings("ledger")
-    old = settings.left_behind()
-    moved = 0
-    if old is not None:
-        if not isinstance(store, SqliteStore):
-            store = settings.ledger().store  # the file is not there yet
-        assert isinstance(store, SqliteStore)  # noqa: S101 - it is beside stored sessions
-        moved = store.take_over(old.path)
-    told = f"{moved} moved from {settings.path} to {settings.file}."
+    moved, told, store = 0, "", ledger.store
+    if isinstance(store, SqliteStore):
+        if has_entries_left(settings.path, store.path, host.clock.now()):
+            moved = store.take_over(settings.path)
+        told = f"{moved} moved from {settings.path} to {store.path}."
     tell(args, told if moved else "Nothing is to be moved.", {"moved": moved})
 
 

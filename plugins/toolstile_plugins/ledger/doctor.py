@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 from toolstile_hookspecs import (
-    ConfigurationError,
     Diagnostic,
     LedgerError,
     Severity,
@@ -17,23 +18,21 @@ from toolstile_plugins.directories import database_finding
 from toolstile_plugins.ledger.entries import due_of
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sql import SqlStore
-from toolstile_plugins.ledger.stores.sqlite import why_unusable
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore, why_unusable
 
 
-def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Diagnostic]:
-    """Yield a finding on the store in use, which a plugin (`offering`) may bring."""
+def diagnosed(
+    settings: LedgerSettings, file: Path, *, offering: str | None = None
+) -> Iterator[Diagnostic]:
+    """Yield findings on the file in use, or on the store that a plugin (`offering`) offers."""
     if offering is not None:
         yield _offered(offering, settings.unused)
         return
-    found = database_finding(settings.file, "ledger", _fault_of)
+    found = database_finding(file, "ledger", _fault_of)
     yield found
-    if settings.file.exists() and found.severity is Severity.OK:
-        try:
-            yield from effects_found(settings.ledger().store, settings)
-        except ConfigurationError:
-            return  # the finding on the store says so
-        finally:
-            settings.shut()
+    if file.exists() and found.severity is Severity.OK:
+        with closing(SqliteStore(file, lease=settings.lease)) as store:
+            yield from effects_found(store, settings)
 
 
 def effects_found(store: LedgerStore, settings: LedgerSettings) -> Iterator[Diagnostic]:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from toolstile_hookspecs import LedgerError, Severity, Tool, ToolValidationError
@@ -24,18 +25,33 @@ from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 
-def store_of(settings: LedgerSettings, ledger: EffectLedger) -> LedgerStore:
-    """Return the store of a ledger; an empty one in place of a file, which no look makes.
+def store_of(ledger: EffectLedger) -> LedgerStore:
+    """Return the store of a ledger; an empty one if its file is missing, which no look makes.
 
     Raises:
         LedgerError: No file can be there.
     """
-    if not settings.is_empty(ledger):
-        return ledger.store
-    found = file_finding(settings.file, "ledger")
+    store = ledger.store
+    if (file := file_of(store)) is None or file.exists():
+        return store
+    found = file_finding(file, "ledger")
     if found.severity is Severity.ERROR:
-        raise LedgerError(f"The ledger {settings.file} cannot be used: {found.text} {found.remedy}")
+        raise LedgerError(f"The ledger {file} cannot be used: {found.text} {found.remedy}")
     return MemoryStore()
+
+
+def file_of(store: LedgerStore) -> Path | None:
+    """Return the SQLite file of a store, or None."""
+    from toolstile_plugins.ledger.stores.sqlite import SqliteStore  # late: few hosts record
+
+    return store.path if isinstance(store, SqliteStore) else None
+
+
+def place_of(store: LedgerStore) -> str:
+    """Return the place of a store, for a person to read."""
+    if type(store) is MemoryStore:
+        return "memory"
+    return str(file_of(store) or type(store).__qualname__)
 
 
 def hash_of(entry: LedgerEntry) -> str:

@@ -457,7 +457,7 @@ class Look(NamedTuple):
 
 
 @contextmanager
-def asked_about(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
+def reconciling(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
     """Ask about unknown effects at intervals within the block."""
     if not settings.reconcile_every:
         yield
@@ -519,7 +519,7 @@ def looks(
     with host.executor(tools=[ledger_reconcile]) as tools:
         ledger = tools.resources.get(EffectLedger)
         dispatcher = tools.resources.get(Dispatcher, None)  # type: ignore[type-abstract]
-        store = store_of(settings, ledger)
+        store = store_of(ledger)
         for entry in store.unsettled() if isinstance(store, SettlesUnknown) else ():
             if key not in (None, entry.claim.key):
                 continue

@@ -28,6 +28,11 @@ def order(item: str, *, context: ToolContext) -> str:
     return f"Ordered {item}."
 
 
+@pytest.fixture(autouse=True)
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def host(tables):
     settings = Settings.model_validate({"plugins": tables})
     found = ["database", "inbox", "ledger", "sessions", "workers"]
@@ -68,8 +73,7 @@ def test_the_queue_keeps_a_file_that_is_named_for_it(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir() if file.suffix == ".db"] == ["calls.db"]
 
 
-def test_with_memory_no_file_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_with_memory_no_file_is_made(tmp_path: Path) -> None:
     RUNS.clear()
     with host({"database": {"memory": True}}) as opened, opened.executor() as tools:
         for _ in range(2):

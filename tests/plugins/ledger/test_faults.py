@@ -190,7 +190,7 @@ def test_a_call_of_a_damaged_row_does_not_run_and_doctor_names_the_row(file_benc
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute(f"UPDATE toolstile_effects SET {damage} WHERE key = ?", (key,))
         assert not file_bench.call("order", item=damage).success, damage
-        found = [each.text for each in diagnosed(LedgerSettings(path=path), offering=None)]
+        found = [each.text for each in diagnosed(LedgerSettings(), path)]
         assert any(key in text or "UTF-8" in text for text in found) != (damage == OF_A_VALUE), (
             damage
         )

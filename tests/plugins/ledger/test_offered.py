@@ -4,11 +4,13 @@ import argparse
 
 import pytest
 
+from toolstile import Host
 from toolstile.testing import assert_ok
 from toolstile_hookspecs import Binding, IdempotencyConfig, hookimpl, is_notice, tool
 from toolstile_hookspecs.services.ledger import EffectState, LedgerStore
 from toolstile_plugins.ledger import LedgerSettings, MemoryStore
 from toolstile_plugins.ledger.commands import run_command
+from toolstile_plugins.ledger.host_ledger import HostLedger
 
 RUNS = []
 
@@ -58,8 +60,11 @@ def test_effects_are_recorded_there_and_found_again(opened, tmp_path):
 @pytest.mark.parametrize("values", [{}, {"path": "other.db"}, {"lease": 5}])
 def test_what_names_another_store_is_said_not_to_be_used(caplog, values):
     settings = LedgerSettings.model_validate(values)
-    for _ in range(2):
-        settings.ledger(OwnStore())
+    held, store = HostLedger(settings), OwnStore()
+    with Host(discover=False, resources=[Binding.instance(LedgerStore, store)]) as host:
+        for _ in range(2):
+            with host.executor() as tools:
+                assert held.ledger(tools.resources).store is store
     told = [each for each in caplog.records if each.name == "toolstile.ledger"]
     assert [is_notice(each) for each in told] == [True] * len(values)
     for name, record in zip(values, told, strict=True):

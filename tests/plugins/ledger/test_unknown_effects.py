@@ -245,11 +245,11 @@ def test_a_clock_that_jumps_moves_the_alarm_and_nothing_else(case, hours):
 def test_doctor_counts_what_is_overdue(case):
     case.unknown("pay")
     settings = LedgerSettings(path=case.path, owner="the on-call")
-    (_, found) = diagnosed(settings, offering=None)
+    (_, found) = diagnosed(settings, case.path)
     assert found.text.startswith("Unknown effects that a person must resolve: 1; the first is ")
     assert "by the on-call" in found.text
     late = LedgerSettings(path=case.path, settle_within=365 * 24 * 3600)
-    assert len(list(diagnosed(late, offering=None))) == 1
+    assert len(list(diagnosed(late, case.path))) == 1
 
 
 def test_the_deadline_of_what_is_settled_is_none(case):
