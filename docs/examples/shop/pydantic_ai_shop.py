@@ -42,10 +42,9 @@ def create_app(folder: Path, model: Any, traces: TracerProvider) -> FastAPI:
         """Charge the customer's card."""
         call = context.tool_call_id
         with closing(sqlite3.connect(folder / "shop.db")) as database, database:
-            if database.execute("SELECT 1 FROM paid WHERE call = ?", (call,)).fetchone():
-                return f"{customer} paid {euros} euros"
-            database.execute("INSERT INTO paid VALUES (?)", (call,))
-            database.execute("INSERT INTO payment VALUES (?, ?)", (customer, euros))
+            if not database.execute("SELECT 1 FROM paid WHERE call = ?", (call,)).fetchone():
+                database.execute("INSERT INTO paid VALUES (?)", (call,))
+                database.execute("INSERT INTO payment VALUES (?, ?)", (customer, euros))
         return f"{customer} paid {euros} euros"
 
     @asynccontextmanager
@@ -70,10 +69,8 @@ def create_app(folder: Path, model: Any, traces: TracerProvider) -> FastAPI:
     @app.post("/answers/{session}")
     async def answer(session: str, approve: bool) -> dict[str, Any]:
         messages, asked = waiting[session]
-        given = DeferredToolResults()
-        for each in asked.approvals:
-            given.approvals[each.tool_call_id] = approve
-        told_now = await agent.run(message_history=messages, deferred_tool_results=given)
-        return told(session, told_now)
+        approvals = {each.tool_call_id: approve for each in asked.approvals}
+        given = DeferredToolResults(approvals=approvals)
+        return told(session, await agent.run(message_history=messages, deferred_tool_results=given))
 
     return app

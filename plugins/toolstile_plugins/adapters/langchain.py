@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -254,32 +254,22 @@ def _message(outcome: Outcome, call_id: str | None, *, is_error: bool) -> ToolMe
     return ToolMessage(outcome.text, name=outcome.call.name, tool_call_id=call_id, status=status)
 
 
-@dataclass
 class _Calls:
-    tools: ExecutorHandle
-    turns: Turns = field(init=False)
-    _running: dict[str, set[asyncio.Future[None]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.turns = Turns(self.tools)
-        self._running = {}
+    def __init__(self, tools: ExecutorHandle) -> None:
+        self.tools = tools
+        self.turns = Turns(tools)
+        self._running: dict[str, set[asyncio.Future[None]]] = {}
 
     def dispatch(self, call: ToolCall, node: _NodeRun, using: ForeignCall | None = None) -> Outcome:
-        """Dispatch a call, or resume it.
-
-        Raises:
-            GraphInterrupt: When it waits for a person.
-        """
+        """Dispatch a call, or resume it; raise `GraphInterrupt` if it waits for a person."""
         given = node.answer(call)
         call = _as_asked(call, given)
-        outcome = self._known(call, node, given)
-        if outcome is not None:
-            pass
-        elif given is None:
-            outcome = self.tools.dispatch(call, using=using)
-        else:
-            outcome = self.tools.resume(call, given[TOKEN], _answer(given), using=using)
-        return node.interrupted_by(outcome)
+        if (known := self._known(call, node, given)) is not None:
+            return node.interrupted_by(known)
+        if given is None:
+            return node.interrupted_by(self.tools.dispatch(call, using=using))
+        answer = given[TOKEN], _answer(given)
+        return node.interrupted_by(self.tools.resume(call, *answer, using=using))
 
     async def adispatch(
         self, call: ToolCall, node: _NodeRun, using: ForeignCall | None = None
@@ -305,8 +295,7 @@ class _Calls:
     async def _outcome(self, call: ToolCall, node: _NodeRun, using: ForeignCall | None) -> Outcome:
         given = node.answer(call)
         call = _as_asked(call, given)
-        known = self._known(call, node, given)
-        if known is not None:
+        if (known := self._known(call, node, given)) is not None:
             return known
         if given is None:
             return await self.turns.dispatch(call, *node.turn(), using)
@@ -334,11 +323,7 @@ def _own_id(given: Mapping[str, Any]) -> Any:
 
 
 def _answer(given: Mapping[str, Any]) -> ApprovalAnswer:
-    """Return the answer in a value with which a graph is resumed.
-
-    Raises:
-        ValueError: Without an answer; the token stays valid.
-    """
+    """Return the answer in a value with which a graph is resumed; without one, the token stays."""
     said = given.get("answer")
     answer = {True: Answer.APPROVED, False: Answer.DENIED}.get(cast("Any", said), said)
     if answer not in _ANSWERS:
@@ -414,14 +399,10 @@ class _NodeRun:
         return answers[-1]
 
     def interrupted_by(self, outcome: Outcome) -> Outcome:
-        """Return the outcome of a call, unless it waits for a person.
-
-        Raises:
-            GraphInterrupt: With the question of a waiting call. `interrupt` could take the answer
-                to the question of another call.
-        """
+        """Return the outcome of a call; raise `GraphInterrupt` for one that waits."""
         if outcome.status is not Status.PENDING or self.name is None:
             return outcome
+        # The function `interrupt` could take the answer to the question of another call.
         event = outcome.event
         asked = {
             CALL_ID: event.call.wire_id,

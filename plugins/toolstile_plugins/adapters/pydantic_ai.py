@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Any, Final, cast
 
@@ -221,13 +221,10 @@ async def _validated(
     return valid
 
 
-@dataclass
 class _Calls:
-    tools: ExecutorHandle
-    turns: Turns = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.turns = Turns(self.tools)
+    def __init__(self, tools: ExecutorHandle) -> None:
+        self.tools = tools
+        self.turns = Turns(tools)
 
     async def dispatch(
         self,
@@ -236,16 +233,25 @@ class _Calls:
         ctx: RunContext[Any],
         using: ForeignCall | None = None,
     ) -> Outcome:
-        """Dispatch a call, or resume an approved one.
-
-        Raises:
-            ApprovalRequired: When the call waits for a person.
-        """
-        made = _made(ctx)
+        """Dispatch a call, or resume an approved one; raise `ApprovalRequired` if it waits."""
+        replies = [each for each in ctx.messages if isinstance(each, ModelResponse)]
+        parts = replies[-1].parts if replies else ()
+        made = [part for part in parts if isinstance(part, ToolCallPart)]
         ids = [part.tool_call_id for part in made]
-        call = _call(name, arguments, ctx, ids)
-        token = _token(ctx)
-        if token is None:
+        seconds, id_ = ctx.remaining_time(), ctx.tool_call_id or ""
+        call = ToolCall(
+            name,
+            arguments.get(_TEXT, arguments),
+            deadline=None if seconds is None else Deadline.after(seconds),
+            provider_id=id_,
+        )
+        # The run and the number of a reply in its run identify the reply.
+        if id_ and replies and (run := replies[-1].run_id):
+            reply = f"{run}/{sum(each.run_id == run for each in replies)}"
+            call = replace(call, id=id_in(reply, id_, ids, arguments))
+        metadata = cast("dict[str, str] | None", ctx.tool_call_metadata)
+        token = metadata.get(TOKEN) if metadata and ctx.tool_call_approved else None
+        if token is None:  # our stages did not ask a person
             outcome = await self.turns.dispatch(call, (ctx.run_id, ctx.run_step), ids, using)
         else:
             asked = [part.args_as_dict() for part in made if part.tool_call_id == call.provider_id]
@@ -259,40 +265,7 @@ class _Calls:
 
 
 def read(outcome: Outcome) -> str:
-    """Return the text that the model reads of a call.
-
-    Raises:
-        ToolFailed: With that text, if the host refused the call or rolled it back.
-    """
+    """Return the text of a call for the model; of a failed call, raise it as `ToolFailed`."""
     if outcome.is_error:
         raise ToolFailed(outcome.text)
     return outcome.text
-
-
-def _made(ctx: RunContext[Any]) -> list[ToolCallPart]:
-    for message in reversed(ctx.messages):
-        if isinstance(message, ModelResponse):
-            return [part for part in message.parts if isinstance(part, ToolCallPart)]
-    return []
-
-
-def _call(
-    name: str, arguments: dict[str, Any], ctx: RunContext[Any], ids: Sequence[str]
-) -> ToolCall:
-    seconds = ctx.remaining_time()
-    deadline = None if seconds is None else Deadline.after(seconds)
-    given, id_ = arguments.get(_TEXT, arguments), ctx.tool_call_id or ""
-    call = ToolCall(name, given, deadline=deadline, provider_id=id_)
-    # The run and the number of a reply in its run identify the reply.
-    replies = [each for each in ctx.messages if isinstance(each, ModelResponse)]
-    run = replies[-1].run_id if replies else None
-    if not (id_ and run):
-        return call
-    reply = f"{run}/{sum(each.run_id == run for each in replies)}"
-    return replace(call, id=id_in(reply, id_, ids, arguments))
-
-
-def _token(ctx: RunContext[Any]) -> str | None:
-    """Return the token of a call that a person has approved, None if our stages did not ask."""
-    metadata = ctx.tool_call_metadata if ctx.tool_call_approved else None
-    return cast("dict[str, Any]", metadata).get(TOKEN) if isinstance(metadata, dict) else None

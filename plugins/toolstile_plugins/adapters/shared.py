@@ -35,17 +35,7 @@ _NAME: Final = re.compile(r"[\w.-]+")
 
 
 class FrameworkImport:
-    """Explains in one sentence why an import failed, and names the releases that work.
-
-    Args:
-        extra: The extra of ours that installs it.
-
-    Example:
-        >>> with FrameworkImport("llm"):
-        ...     from llm import no_such_name
-        Traceback (most recent call last):
-        ImportError: ...
-    """
+    """Explains why an import of a framework failed, and names the releases in its extra."""
 
     def __init__(self, extra: str) -> None:
         self._extra = extra
@@ -76,15 +66,12 @@ def _installed(name: str) -> str:
 
 @dataclass(frozen=True)
 class ControlFlow:
-    """The exceptions that the tools of a framework use as control flow.
-
-    Args:
-        failures: Exceptions that the framework shows to its model; the call has failed.
-        pauses: Exceptions that pause or end the run; the call is only rolled back.
-    """
+    """The exceptions that the tools of a framework use as control flow."""
 
     failures: tuple[type[BaseException], ...] = ()
+    """Exceptions that the framework shows to its model; the call has failed."""
     pauses: tuple[type[BaseException], ...] = ()
+    """Exceptions that pause or end the run; the call is only rolled back."""
 
 
 class ForeignPause(Interrupt):
@@ -143,11 +130,7 @@ class ForeignRun:
             raise
 
     def raise_own(self, outcome: Outcome | None = None) -> None:
-        """Raise the exception by which their tool ended our call, if it did.
-
-        Args:
-            outcome: The outcome, None if a `ForeignPause` left `dispatch`.
-        """
+        """Raise the exception by which their tool ended our call, or left `dispatch`."""
         ended_by_it = outcome is None or outcome.status is Status.FAILED
         if self._raised is not None and ended_by_it:
             raise self._raised
@@ -170,11 +153,7 @@ class ForeignRun:
 
 
 def foreign_tool(tools: ExecutorHandle, name: str, remedy: str) -> ForeignTool:
-    """Return the tool of an executor for one of theirs.
-
-    Raises:
-        DefinitionError: For an unknown tool; `remedy` says how to make the executor.
-    """
+    """Return the tool of an executor for one of theirs; `remedy` says how to make the executor."""
     for tool in tools.prompt.tools(tools.session):
         if isinstance(tool, ForeignTool) and name in tool.policy_names:
             return tool

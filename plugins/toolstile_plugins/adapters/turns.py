@@ -23,13 +23,7 @@ _Carried = Coroutine[Any, Any, Outcome]
 def id_in(reply: str, call_id: str, ids: Sequence[str], arguments: object) -> str:
     """Return an id for a call of a reply that is the same when the framework makes the call again.
 
-    A model may use an id in several replies, and for several calls of one.
-
-    Args:
-        reply: The framework's id of the reply, or of its run.
-        call_id: The model's id of the call.
-        ids: The ids of all calls of the reply.
-        arguments: The arguments of the call.
+    A model may use an id in several replies, and for several calls of one reply, whose `ids` tell.
     """
     if ids.count(call_id) <= 1:
         return f"{reply}/{call_id}"
@@ -46,9 +40,6 @@ class Turns:
     call. A call that arrives later is dispatched by itself.
 
     Each call runs in the task that made it, with the context and the end of this task.
-
-    Args:
-        tools: Dispatches the calls.
     """
 
     def __init__(self, tools: ExecutorHandle) -> None:
@@ -64,17 +55,8 @@ class Turns:
     ) -> Outcome:
         """Dispatch a call with the others of its turn.
 
-        Args:
-            call: The call.
-            turn: Identifies the turn, such as the ids of the run and its step.
-            ids: The ids of the turn's calls that are expected here, in call order.
-            using: Runs a foreign tool.
-
-        Returns:
-            The outcome.
-
-        Raises:
-            PromptEvaluationError: As `ExecutorHandle.adispatch`, like all other exceptions.
+        `turn` identifies the turn, such as the ids of the run and its step; `ids` has the ids of
+        the turn's calls that are expected here, in call order.
         """
         is_one_of_many = len(ids) > 1 and len({*ids}) == len(ids) and call.wire_id in ids
         if not is_one_of_many:

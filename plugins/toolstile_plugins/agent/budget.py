@@ -205,11 +205,7 @@ class TokenBudgetTracker:
 def price_of(
     model: str, prices: Mapping[str, Price] | None, host: HostHandle | None, *, needed: bool
 ) -> Price | None:
-    """Return the price of a model, from the configuration of the host if no prices are given.
-
-    Raises:
-        ConfigurationError: When a price is `needed`, as a budget limits the cost, and missing.
-    """
+    """Return the price of a model, from the host's configuration if no prices are given."""
     if prices is None and host is not None:
         with suppress(PluginError):  # the host may go without the plugin
             prices = host.settings("agent").prices

@@ -69,10 +69,9 @@ class Conversation:
         return bool(said.landed)
 
     def reply(self, turn: Turn, seen: int) -> bool:
-        """Add a reply to `seen` messages, unless it is empty: providers reject empty replies.
+        """Add a reply to `seen` messages; return False if another process was first.
 
-        Returns:
-            False if another process has added a message since the request: nothing is added.
+        An empty reply is left out, because providers reject it.
         """
         is_paused = turn.stop_reason is StopReason.INCOMPLETE
         is_empty = not (turn.text.strip() or turn.tool_calls or (is_paused and turn.message.items))

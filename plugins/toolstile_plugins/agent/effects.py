@@ -206,19 +206,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask the model, with retries; the result is its `Turn`.
-
-    Args:
-        adapter: The adapter of the provider.
-        request: The request.
-        retries: The limits of retries.
-        listen: Receives text and calls as they arrive.
-        deadline: The end of the run.
-        cancellation: Cancels the run.
-        spans: Opens a span for each try, None without tracing.
-        check: Called before each try; raises if a limit of the run is exceeded.
-        used: Receives the tokens of each try, also of a try that failed or came too late.
-    """
+    """Ask the model, with retries; the result is its `Turn`."""
 
     adapter: ProviderAdapter
     request: ModelRequest
@@ -228,7 +216,9 @@ class Ask:
     cancellation: Cancellation | None = None
     spans: RunSpans | None = None
     check: Callable[[], object] = lambda: None
+    """Called before each try; raises if a limit of the run is exceeded."""
     used: Callable[[Usage], object] = lambda _: None
+    """Receives the tokens of each try, also of a try that failed or came too late."""
 
     def perform(self) -> Turn:
         """Send the request. If the run can be cancelled, send it on a thread.

@@ -114,13 +114,7 @@ _WRAPPED: Final = "answer"
 
 
 class OutputError(RunFailed):
-    """An answer does not fit the type of the prompt's output.
-
-    Args:
-        message: The text for a person.
-        for_model: The text for the model: all faults, and the next step.
-        raw: The answer as received.
-    """
+    """An answer does not fit the output; `for_model` names all faults and the next step."""
 
     def __init__(self, message: str, for_model: str, raw: str) -> None:
         super().__init__(message, StopReason.ERROR, Phase.RESPONSE)
@@ -129,12 +123,7 @@ class OutputError(RunFailed):
 
 
 class OutputType:
-    """The type of a prompt's answer: any type that a tool's result may have.
-
-    Args:
-        type_: The type.
-        prompt: The prompt, for messages.
-    """
+    """The type of a prompt's answer: any type that a tool's result may have."""
 
     def __init__(self, type_: Any, prompt: str) -> None:
         self._prompt = prompt
@@ -154,11 +143,7 @@ class OutputType:
                 self.schema["$defs"] = definitions
 
     def read(self, text: str) -> Any:
-        """Return the typed answer.
-
-        Raises:
-            OutputError: With all faults at once, when it does not fit.
-        """
+        """Return the typed answer, or raise `OutputError` with all faults at once."""
         given = typed_part(text)
         fenced = _FENCE.match(given)
         given = fenced.group(1) if fenced else given

@@ -221,14 +221,9 @@ class Surroundings:
 
 
 class Run:
-    """A run of a prompt, to be begun in an executor.
+    """A run of a prompt, which begins in an executor.
 
-    Args:
-        around: The parts that all runs share.
-        prompt: The prompt.
-        given: The arguments beside the request.
-        said: The user's message, None for a resumed run.
-        resumed: The state of the resumed run, and answers; calls without an answer keep waiting.
+    It has the user's message `said`, or resumes a state with answers; calls without one wait on.
     """
 
     tools: ExecutorHandle
@@ -438,11 +433,7 @@ class Run:
             raise RunFailed(f"{self.name} was cancelled.", StopReason.CANCELLED, phase)
 
     def count_expansions(self, outcomes: Sequence[Outcome | BaseException]) -> None:
-        """Count the batches in a row that only open sections.
-
-        Raises:
-            RunFailed: When there are too many; it names the sections.
-        """
+        """Count the batches in a row that only open sections; fail after too many."""
         asked = [keys for each in outcomes if (keys := _asked_for(each)) is not None]
         opened = OpenedSections.of(self.tools.session)
         self._expansions = self._expansions + 1 if len(asked) == len(outcomes) > 0 else 0
@@ -510,11 +501,7 @@ class Run:
         return Ask(self.adapter, request, self.config.retries, *bounds, check, use)
 
     def replied(self, turn: Turn) -> Turn:
-        """Keep a reply, give its calls ids of the host, and return it.
-
-        Raises:
-            Overtaken: When another process has added to the conversation meanwhile.
-        """
+        """Keep a reply, give its calls ids of the host, and return it, unless it is `Overtaken`."""
         calls = [replace(call, id=new_id(), provider_id=call.id) for call in turn.tool_calls]
         turn = replace(turn, message=replace(turn.message, calls=tuple(calls)))
         self.turns += 1

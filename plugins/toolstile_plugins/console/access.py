@@ -55,17 +55,9 @@ class Access:
     for a cookie. Browsers send the cookie to every port of the machine, but only for one random
     path, which no other server knows.
 
-    Args:
-        url: The address of the console without a token, such as `http://127.0.0.1:8765`.
-        tell: Called with the next address, after a use of the current one.
-
-    Attributes:
-        root: The path of the address, "" without a path.
-        path: The path below which the pages are, below the root.
-        csrf: The token of its forms.
-
-    Raises:
-        ConfigurationError: If other machines can reach the address.
+    The `url` has no token, such as `http://127.0.0.1:8765`, and `tell` is called with the next
+    address after a use of the current one. Below the path of the address, `root`, and the random
+    `path` are the pages, whose forms have the token `csrf`.
     """
 
     def __init__(self, url: str, tell: Callable[[str], None] = lambda _: None) -> None:

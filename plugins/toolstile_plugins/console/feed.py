@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import thread_time
 from typing import Final
@@ -28,6 +29,7 @@ LONGEST: Final = 5.0
 News = Callable[[Request, str], str | None]
 
 
+@dataclass(eq=False)
 class Feed:
     """Sends changes to the open pages of one kind.
 
@@ -41,17 +43,14 @@ class Feed:
             again, as without `news`.
     """
 
-    def __init__(
-        self, version: Callable[[], str], interval: float, news: News | None = None
-    ) -> None:
-        self._version = version
-        self._interval = interval
-        self._news = news
-        self._now = ""
-        self._open = 0
-        self._spent = 0.0
-        self._made: dict[tuple[str, str], bytes] = {}
-        self._looking: asyncio.Task[None] | None = None
+    _version: Callable[[], str]
+    _interval: float
+    _news: News | None = None
+    _now: str = ""
+    _open: int = 0
+    _spent: float = 0.0
+    _made: dict[tuple[str, str], bytes] = field(default_factory=dict[tuple[str, str], bytes])
+    _looking: asyncio.Task[None] | None = None
 
     @property
     def is_looking(self) -> bool:
@@ -114,6 +113,7 @@ class Feed:
             await asyncio.sleep(min(self._spent / SHARE, LONGEST) - self._interval)
 
 
+@dataclass(eq=False)
 class SharedFeed:
     """Joins the streams of all pages of a browser, which opens few connections to a server.
 
@@ -121,8 +121,7 @@ class SharedFeed:
     of the page. Its events have its place in the query before their ids.
     """
 
-    def __init__(self, feeds: Mapping[str, Feed]) -> None:
-        self._feeds = feeds
+    _feeds: Mapping[str, Feed]
 
     async def serve(self, request: Request) -> StreamingResponse:
         """Return the joined stream."""

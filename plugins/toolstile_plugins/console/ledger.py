@@ -202,11 +202,7 @@ class Ledger:
         return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
 
     def _record(self, entry: LedgerEntry, form: Mapping[str, str]) -> None:
-        """Settle an effect by a form.
-
-        Raises:
-            LedgerError: If the form does not fit, or another effect was shown.
-        """
+        """Settle an effect by a form; raise `LedgerError` if another effect was shown."""
         has_happened = _HAPPENED.get(form.get("answer", ""))
         if has_happened is None:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "Say whether it has happened.")

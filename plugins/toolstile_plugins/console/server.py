@@ -22,11 +22,7 @@ PATH: Final = "/console"
 
 
 def serve(host: HostHandle, port: int | None = None) -> int:
-    """Serve the console until the process ends, by default on the port of the settings.
-
-    Raises:
-        ConfigurationError: If the port cannot be used.
-    """
+    """Serve the console until the process ends, by default on the port of the settings."""
     settings: ConsoleSettings = host.settings("console")
     with closing(_listening(settings.port if port is None else port)) as listening:
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}"
@@ -44,11 +40,7 @@ def serve(host: HostHandle, port: int | None = None) -> int:
 
 
 def beside_others(host: HostHandle, url: str) -> Mount:
-    """Return the console for another server at an address, and print its first address.
-
-    Raises:
-        ConfigurationError: If other machines can reach the address.
-    """
+    """Return the console for another server at an address, and print its first address."""
     return Mount(PATH, _told(host, f"{url}{PATH}"))
 
 

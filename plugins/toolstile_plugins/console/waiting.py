@@ -193,11 +193,7 @@ class Waiting:
         return self._list(request, told)
 
     def _give(self, ticket: str, digest: str, form: Mapping[str, str]) -> Question:
-        """Answer a question by a form.
-
-        Raises:
-            StateError: If the answer does not fit.
-        """
+        """Answer a question by a form; raise `StateError` if the answer does not fit."""
         if form.get("answer") == "grant":
             scope: Any = form.get("for", "session")
             try:

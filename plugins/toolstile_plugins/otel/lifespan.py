@@ -16,14 +16,10 @@ log = logging.getLogger("toolstile.otel")
 
 @contextmanager
 def open_providers(trace: str | None) -> Generator[Providers | None]:
-    """Give the providers that trace the calls, or None.
+    """Give the providers for a place of spans, see `OtelSettings`; for None, the application's.
 
-    Args:
-        trace: The place for spans, see `OtelSettings`; None for the application's providers.
-
-    Raises:
-        ConfigurationError: If an exporter cannot be used. If only the environment asks, which may
-            be meant for other programs, the fault is logged.
+    An exporter that cannot be used is a `ConfigurationError`. If only the environment asks, which
+    may be meant for other programs, the fault is logged.
     """
     if trace is None:
         yield find_providers()

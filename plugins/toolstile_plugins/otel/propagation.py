@@ -103,19 +103,14 @@ def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
 
 @dataclass
 class ProcessTrace:
-    """The trace context for the process of an isolated handler.
-
-    Args:
-        carrier: The context of the call's span, as `propagate.inject` writes it.
-        call_id: The id of the call.
-        where: The place for spans, None if the handler's module configures it.
-        logs: Whether log records carry the ids.
-    """
+    """The trace context for the process of an isolated handler."""
 
     carrier: dict[str, str]
     call_id: str
     where: str | None
+    """The place for spans, None if the handler's module configures it."""
     logs: bool
+    """True if log records carry the ids."""
 
     def __post_init__(self) -> None:
         self._stack: ExitStack | None = None

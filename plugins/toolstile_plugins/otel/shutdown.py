@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from threading import TIMEOUT_MAX, Lock, Thread
 from time import monotonic
 from typing import Final, Protocol
@@ -79,14 +80,14 @@ class Exporter(Protocol):
         """Send nothing more, and drop all retries."""
 
 
+@dataclass(eq=False)
 class CountingExporter(SpanExporter):
     """Counts in `lost` the spans that an exporter could not export, or has not exported yet."""
 
-    def __init__(self, exporter: SpanExporter, remedy: str = COLLECTOR) -> None:
-        self._exporter = exporter
-        self.remedy = remedy
-        self._lock = Lock()
-        self.lost = 0
+    _exporter: SpanExporter
+    remedy: str = COLLECTOR
+    lost: int = 0
+    _lock: Lock = field(default_factory=Lock)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Export spans."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from contextvars import Token
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from time import perf_counter_ns, time_ns
 from typing import Any, Final
@@ -268,14 +268,14 @@ def traced(
         yield
 
 
+@dataclass(eq=False)
 class AwaitedTracing:
     """Looks for a provider at each call, until one is configured."""
 
-    def __init__(self, settings: OtelSettings, stack: ExitStack) -> None:
-        self._settings = settings
-        self._stack = stack
-        self._lock = Lock()
-        self._tracing: CallTracing | None = None
+    _settings: OtelSettings
+    _stack: ExitStack
+    _lock: Lock = field(default_factory=Lock)
+    _tracing: CallTracing | None = None
 
     @hookimpl
     def toolstile_trace(self, call: ToolCall) -> CallSpan | None:

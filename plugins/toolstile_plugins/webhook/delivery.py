@@ -10,6 +10,7 @@ import os
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -222,18 +223,18 @@ async def _in_thread(ask: Callable[..., T], *arguments: Any) -> T:
         raise
 
 
+@dataclass(eq=False)
 class Delivery:
     """Posts each question that waits to the endpoint, and withdraws it after another answer.
 
     The turn belongs to this process.
     """
 
-    def __init__(self, webhook: Webhook, endpoint: Endpoint, turn: Turn) -> None:
-        self._webhook = webhook
-        self._endpoint = endpoint
-        self._turn = turn
-        self._asking: dict[str, asyncio.Task[None]] = {}
-        self._ending: dict[str, asyncio.Task[None]] = {}
+    _webhook: Webhook
+    _endpoint: Endpoint
+    _turn: Turn
+    _asking: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, asyncio.Task[None]])
+    _ending: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, asyncio.Task[None]])
 
     async def run(self) -> None:
         """Deliver questions until cancelled; then withdraw the ones without an answer."""

@@ -583,12 +583,7 @@ def put_into(
 
 
 class StreamedReply:
-    """The events of one stream; passes their deltas on.
-
-    Attributes:
-        events: The events so far.
-        reader: The adapter's own reader of this stream.
-    """
+    """The events of one stream, and the adapter's reader of it; passes their deltas on."""
 
     def __init__(self, adapter: ClientAdapter, listen: Listener | None) -> None:
         self.events: list[Any] = []
