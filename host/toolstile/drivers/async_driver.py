@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -38,7 +38,15 @@ class AsyncDriver:
             step = next(pipeline)
             while True:
                 try:
-                    answer = await self._perform(step)
+                    if (
+                        isinstance(step, Run)
+                        and step.inline
+                        and step.is_async
+                        and step.limit.endless
+                    ):
+                        answer = await step.function()
+                    else:
+                        answer = await self.attend(step)
                 except BaseException as error:  # noqa: BLE001 - the pipeline decides
                     step = pipeline.throw(error)
                 else:
@@ -66,18 +74,6 @@ class AsyncDriver:
             return await self.drive(pipeline)
         except BaseException as error:  # noqa: BLE001 - returned in its place
             return error
-
-    def _perform(self, step: Step) -> Awaitable[Any]:
-        if (
-            isinstance(step, Run)
-            and step.is_async
-            and step.inline
-            and not step.uninterruptible
-            and step.limit.endless
-        ):
-            work: Awaitable[Any] = step.function()
-            return work
-        return self.attend(step)
 
     async def attend(self, step: Step) -> Any:
         """Carry a step out, and give it up when its limit says so, or its caller is cancelled.
