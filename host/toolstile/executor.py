@@ -158,8 +158,8 @@ class Executor:
         """
         turns = turns_of(said, self.principal, self.clock)
         if self.dry_run:
-            run = self._rehearse()
-            run.request = (*run.request, *turns)
+            rehearsal = self._rehearse()
+            rehearsal.request = (*rehearsal.request, *turns)
         else:
             add_turns(self.session._store, turns)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - nobody else writes it
 
@@ -194,8 +194,8 @@ class Executor:
         self, call: ToolCall, *, using: ForeignCall | None = None
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call; see `dispatch`."""
-        run = ActiveCall(self, call, on_loop=True, using=using)
-        return self.engine.asynchronous.drive(life_of(run))
+        active = ActiveCall(self, call, on_loop=True, using=using)
+        return self.engine.asynchronous.drive(life_of(active))
 
     def dispatch_all(
         self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
@@ -211,25 +211,25 @@ class Executor:
             TypeError: When they are no `ToolCall`s; none is dispatched then.
             ValueError: When `using` has not one callable, or None, for each of them.
         """
-        runs = batch_of(self, calls, using, on_loop=False)
-        return in_place(runs, self.engine.sync.drive_all(*lives_of(runs)))
+        active = batch_of(self, calls, using, on_loop=False)
+        return in_place(active, self.engine.sync.drive_all(*lives_of(active)))
 
     async def adispatch_all(
         self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
     ) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel; see `dispatch_all`."""
-        runs = batch_of(self, calls, using, on_loop=True)
-        if not runs:
+        active = batch_of(self, calls, using, on_loop=True)
+        if not active:
             return []
-        ended = await self.engine.asynchronous.drive_all(*lives_of(runs))
-        return in_place(runs, ended)
+        ended = await self.engine.asynchronous.drive_all(*lives_of(active))
+        return in_place(active, ended)
 
     def adispatch_each(
         self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
     ) -> list[Coroutine[Any, Any, Outcome]]:
         """Return the calls of one batch, each to be carried out where it is awaited; await all."""
-        runs = batch_of(self, calls, using, on_loop=True)
-        return each_where_awaited(runs, self.engine.asynchronous)
+        active = batch_of(self, calls, using, on_loop=True)
+        return each_where_awaited(active, self.engine.asynchronous)
 
     def resume(
         self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
@@ -265,21 +265,22 @@ class Executor:
             'Erased a.txt.'
         """
         resumption = Resumption(token, read_answer(answer), more.get("changes"))
-        run = ActiveCall(self, call, resumption=resumption, using=more.get("using"))
-        return self.engine.sync.drive(life_of(run))
+        active = ActiveCall(self, call, resumption=resumption, using=more.get("using"))
+        return self.engine.sync.drive(life_of(active))
 
     def aresume(
         self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call again that was pending; see `resume`."""
         resumption = Resumption(token, read_answer(answer), more.get("changes"))
-        run = ActiveCall(self, call, on_loop=True, resumption=resumption, using=more.get("using"))
-        return self.engine.asynchronous.drive(life_of(run))
+        using = more.get("using")
+        active = ActiveCall(self, call, on_loop=True, resumption=resumption, using=using)
+        return self.engine.asynchronous.drive(life_of(active))
 
     def rehearsed(self) -> str:
         """Return the changes that all calls of a dry run together would make."""
-        run = self.rehearsal
-        return NO_CHANGES if run is None else self.engine.sync.drive(run.changes())
+        rehearsal = self.rehearsal
+        return NO_CHANGES if rehearsal is None else self.engine.sync.drive(rehearsal.changes())
 
     def close(self) -> None:
         """Refuse calls, end a dry run, and close the resources that were built, last first.
@@ -336,9 +337,9 @@ class Executor:
 
     async def adispatch_nested(self, call: ToolCall, parent: ActiveCall) -> Outcome:
         """Dispatch a call that an async handler makes."""
-        run = ActiveCall(self, call, parent=parent, on_loop=True)
+        active = ActiveCall(self, call, parent=parent, on_loop=True)
         try:
-            return await self.engine.asynchronous.drive(life_of(run))
+            return await self.engine.asynchronous.drive(life_of(active))
         except BaseException as error:
             parent.left_child = error
             raise
@@ -394,8 +395,8 @@ class Executor:
 
     def _rehearse(self) -> DryRun:
         with self._beginning:
-            run = self.rehearsal = self.rehearsal or DryRun(self)
-            return run
+            rehearsal = self.rehearsal = self.rehearsal or DryRun(self)
+            return rehearsal
 
     def _shown_now(self) -> Hashable:
         return shown_of(self._changing, self.session, self.catalog)
@@ -498,28 +499,28 @@ def batch_of(
         )
     order = BatchOrder(len(made))
     return [
-        ActiveCall(executor, call, batch=order, index=index, on_loop=on_loop, using=runs)
-        for index, (call, runs) in enumerate(zip(made, using or [None] * len(made), strict=True))
+        ActiveCall(executor, call, batch=order, index=index, on_loop=on_loop, using=given)
+        for index, (call, given) in enumerate(zip(made, using or [None] * len(made), strict=True))
     ]
 
 
 def lives_of(
-    runs: list[ActiveCall],
+    calls: list[ActiveCall],
 ) -> tuple[list[Generator[Step, Any, Outcome]], Callable[[int], None]]:
     """Return the pipelines of a batch, and the function that ends one which never began."""
 
     def end(index: int) -> None:
-        if not runs[index].ended:
-            runs[index].end()
+        if not calls[index].ended:
+            calls[index].end()
 
-    return [life_of(run) for run in runs], end
+    return [life_of(call) for call in calls], end
 
 
 def each_where_awaited(
-    runs: list[ActiveCall], driver: AsyncDriver
+    calls: list[ActiveCall], driver: AsyncDriver
 ) -> list[Coroutine[Any, Any, Outcome]]:
     """Return a batch as coroutines, each of which carries its call out in the task it runs in."""
-    lives, end = lives_of(runs)
+    lives, end = lives_of(calls)
 
     async def carry_out(index: int) -> Outcome:
         try:
@@ -527,16 +528,16 @@ def each_where_awaited(
         finally:
             end(index)
 
-    return [carry_out(index) for index in range(len(runs))]
+    return [carry_out(index) for index in range(len(calls))]
 
 
 def in_place(
-    runs: list[ActiveCall], ended: list[Outcome | BaseException]
+    calls: list[ActiveCall], ended: list[Outcome | BaseException]
 ) -> list[Outcome | BaseException]:
     """Return the ends of a batch; an exception that is one's own stands in its place."""
-    for run, end in zip(runs, ended, strict=True):
+    for call, end in zip(calls, ended, strict=True):
         if isinstance(end, ToolstileError):
-            end.call = run.call_made
+            end.call = call.call_made
         elif isinstance(end, BaseException) and not isinstance(end, Exception):
             raise end
     return ended

@@ -260,10 +260,10 @@ class Lifetime(Generic[N]):
     @property
     def root(self) -> N:
         """The top-level call of its tree."""
-        run = cast("N", self)
-        while run.parent is not None:
-            run = run.parent
-        return run
+        call = cast("N", self)
+        while call.parent is not None:
+            call = call.parent
+        return call
 
     def limit_without_timeout(self) -> Limit:
         """The limit of everything but the handler: the deadline and the cancellation."""

@@ -42,15 +42,15 @@ from toolstile_hookspecs.tools import Consequence
 # --- Requests and answers
 
 
-def canonical(run: ActiveCall) -> bytes:
+def canonical(call: ActiveCall) -> bytes:
     """Return the params as an approval binds them."""
-    arguments: bytes = run.tool.params_codec.encode(run.params)
+    arguments: bytes = call.tool.params_codec.encode(call.params)
     return arguments
 
 
-def digest_of(run: ActiveCall, diff: str | None = None, arguments: bytes | None = None) -> str:
+def digest_of(call: ActiveCall, diff: str | None = None, arguments: bytes | None = None) -> str:
     """Return what an approval is bound to: SHA-256 of the tool, its canonical params, the diff."""
-    shown = run.tool.name.encode() + b"\0" + (canonical(run) if arguments is None else arguments)
+    shown = call.tool.name.encode() + b"\0" + (canonical(call) if arguments is None else arguments)
     if diff is not None:
         shown += b"\0" + diff.encode(errors="surrogatepass")
     return hashlib.sha256(shown).hexdigest()
@@ -84,7 +84,7 @@ _INSTEAD: Final = "It cannot run here. Tell the user, or continue without it."
 ASKED_BEFORE: Final = "A person was asked about it before."
 
 
-def redeem(run: ActiveCall, resumption: Resumption) -> Staged:
+def redeem(call: ActiveCall, resumption: Resumption) -> Staged:
     """Take the token of a resumed call back; a call that starts over has done so.
 
     It is used up at once, or in a stored session by the decision that keeps the call.
@@ -94,22 +94,22 @@ def redeem(run: ActiveCall, resumption: Resumption) -> Staged:
     """
     if resumption.redeemed is not None:
         return
-    run.stage = Stage.APPROVE
-    with _refusing(run, _NOTHING_RAN):
-        yield from off_loop(run, partial(_take_back, run, resumption))
+    call.stage = Stage.APPROVE
+    with _refusing(call, _NOTHING_RAN):
+        yield from off_loop(call, partial(_take_back, call, resumption))
 
 
-def _take_back(run: ActiveCall, resumption: Resumption) -> None:
-    run.resumption = resumption
-    token = resumption.redeemed = run.executor.seal.redeem(resumption.token, bearer_of(run))
+def _take_back(call: ActiveCall, resumption: Resumption) -> None:
+    call.resumption = resumption
+    token = resumption.redeemed = call.executor.seal.redeem(resumption.token, bearer_of(call))
     # A call within another has no decision of its own.
-    if ticket_of(run) is None or run.parent is not None:
+    if ticket_of(call) is None or call.parent is not None:
         token.spend()
     else:
         token.hold()
 
 
-def _bind(run: ActiveCall, answer: ApprovalAnswer, *, has_run: bool) -> Staged:
+def _bind(call: ActiveCall, answer: ApprovalAnswer, *, has_run: bool) -> Staged:
     """Have the token that an answer came with used up with the call, as that of a resumed one.
 
     Raises:
@@ -117,55 +117,55 @@ def _bind(run: ActiveCall, answer: ApprovalAnswer, *, has_run: bool) -> Staged:
     """
     if answer.token is not None:
         resumption = Resumption(answer.token, answer)
-        yield from _use_up_now(run)
-        with _refusing(run, _NOT_KEPT if has_run else _NOTHING_RAN):
-            yield from off_loop(run, partial(_take_back, run, resumption))
+        yield from _use_up_now(call)
+        with _refusing(call, _NOT_KEPT if has_run else _NOTHING_RAN):
+            yield from off_loop(call, partial(_take_back, call, resumption))
 
 
-def _use_up_now(run: ActiveCall) -> Staged:
-    if ticket_of(run) is not None:
-        yield from off_loop(run, partial(use_up, run))
+def _use_up_now(call: ActiveCall) -> Staged:
+    if ticket_of(call) is not None:
+        yield from off_loop(call, partial(use_up, call))
 
 
-def use_up(run: ActiveCall, connection: Any = None) -> None:
+def use_up(call: ActiveCall, connection: Any = None) -> None:
     """Use the token up that a call of a stored session came with, in a decision or at once.
 
     Raises:
         CallRejected: When another call did so.
     """
-    if (token := ticket_of(run)) is not None:
-        with _refusing(run, _NOT_KEPT):
+    if (token := ticket_of(call)) is not None:
+        with _refusing(call, _NOT_KEPT):
             token.spend(connection)
 
 
-def ticket_of(run: ActiveCall) -> RedeemedToken | None:
+def ticket_of(call: ActiveCall) -> RedeemedToken | None:
     """Return the token that is used up with the call: in a stored session, beyond a dry run."""
-    if run.resumption is None or run.executor.journal is None or run.executor.dry_run:
+    if call.resumption is None or call.executor.journal is None or call.executor.dry_run:
         return None
-    return run.resumption.redeemed
+    return call.resumption.redeemed
 
 
 @contextmanager
-def _refusing(run: ActiveCall, what_is_left: str) -> Generator[None]:
+def _refusing(call: ActiveCall, what_is_left: str) -> Generator[None]:
     try:
         yield
     except TokenRefused as refused:
-        run.set_attribute(APPROVAL, REFUSED)
-        msg = f"{refused}{what_is_left} Call {run.name} without it to ask for a new approval."
+        call.set_attribute(APPROVAL, REFUSED)
+        msg = f"{refused}{what_is_left} Call {call.name} without it to ask for a new approval."
         raise CallRejected(Status.DENIED, msg) from refused
     except OSError as error:
-        log_failure(run, log, "A used approval could not be noted; %s is denied.", run)
+        log_failure(call, log, "A used approval could not be noted; %s is denied.", call)
         raise CallRejected(
             Status.DENIED,
-            f"The approval of {run.name} cannot be used now: that it was could not be noted. "
+            f"The approval of {call.name} cannot be used now: that it was could not be noted. "
             "This requires human intervention.",
         ) from error
 
 
-def bearer_of(run: ActiveCall) -> TokenSubject:
+def bearer_of(call: ActiveCall) -> TokenSubject:
     """Return who may come back with a token for this call."""
-    executor = run.executor
-    return TokenSubject(run.tool.name, executor.session_id, executor.principal, executor.dry_run)
+    executor = call.executor
+    return TokenSubject(call.tool.name, executor.session_id, executor.principal, executor.dry_run)
 
 
 # --- Questions to a person
@@ -178,7 +178,7 @@ _counting = renewed_in_forks(__name__, "_counting", threading.Lock)
 
 
 def approve(
-    run: ActiveCall,
+    call: ActiveCall,
     reasons: Iterable[str],
     diff: str | None = None,
     change_set: Callable[[], ChangeSet | None] = lambda: None,
@@ -188,127 +188,127 @@ def approve(
     Raises:
         CallRejected: When it is denied or pending, or when nobody answers.
     """
-    run.stage = Stage.APPROVE
-    request = _request(run, reasons, diff)
-    token = partial(_token, run, request.digest)
+    call.stage = Stage.APPROVE
+    request = _request(call, reasons, diff)
+    token = partial(_token, call, request.digest)
     request = replace(request, change_set=change_set, token=token)
-    answer = None if run.resumption is None else run.resumption.answer_to(request.digest)
+    answer = None if call.resumption is None else call.resumption.answer_to(request.digest)
     if answer is None:
-        answer = yield from _wait_for_answer(run, request)
-    run.set_attribute(APPROVAL, answer.answer.value if answer.answered else UNANSWERED)
+        answer = yield from _wait_for_answer(call, request)
+    call.set_attribute(APPROVAL, answer.answer.value if answer.answered else UNANSWERED)
     if answer.reason:
-        run.set_attribute(APPROVAL_REASON, mask(run, answer.reason))
+        call.set_attribute(APPROVAL_REASON, mask(call, answer.reason))
     if answer.by:
-        run.set_attribute(APPROVAL_BY, answer.by)
+        call.set_attribute(APPROVAL_BY, answer.by)
     if not answer.answered:
-        _log_unanswered(run, reasons)
+        _log_unanswered(call, reasons)
         raise CallRejected(
-            Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None)
+            Status.DENIED, _unanswered(call, reasons, answer, has_run=diff is not None)
         )
     if answer.answer in {Answer.DENIED, Answer.PENDING}:
-        yield from _use_up_now(run)
-        _refuse_denied(run, answer, request)
-    yield from _bind(run, answer, has_run=diff is not None)
+        yield from _use_up_now(call)
+        _refuse_denied(call, answer, request)
+    yield from _bind(call, answer, has_run=diff is not None)
     return answer
 
 
-def _count_question(run: ActiveCall, more: int) -> None:
+def _count_question(call: ActiveCall, more: int) -> None:
     """Let the calls around this one know that a person is being asked within them."""
-    each = run.parent
+    each = call.parent
     with _counting:
         while each is not None:
             each.questions += more
             each = each.parent
 
 
-def refuse_unaskable(run: ActiveCall, reasons: Iterable[str], *, has_run: bool = False) -> None:
+def refuse_unaskable(call: ActiveCall, reasons: Iterable[str], *, has_run: bool = False) -> None:
     """Deny where a person cannot be asked: nobody is there, or a resource would be held up.
 
     Raises:
         CallRejected: Saying why.
     """
-    if run.executor.approver is None:
-        run.set_attribute(APPROVAL, UNANSWERED)
-        _log_unanswered(run, reasons)
+    if call.executor.approver is None:
+        call.set_attribute(APPROVAL, UNANSWERED)
+        _log_unanswered(call, reasons)
         raise CallRejected(
             Status.DENIED,
-            f"{_needs(run, reasons)}, and no one is available to approve it. {_INSTEAD}",
+            f"{_needs(call, reasons)}, and no one is available to approve it. {_INSTEAD}",
         )
-    holder = run if has_run else run.parent
+    holder = call if has_run else call.parent
     while holder is not None:
         held = _held(holder)
         if held is not None:
             raise CallRejected(
                 Status.DENIED,
-                f"{_needs(run, reasons)}, but a person cannot be asked while {holder.name} holds "
+                f"{_needs(call, reasons)}, but a person cannot be asked while {holder.name} holds "
                 f"{held}. It cannot run within {holder.name}. Call it separately.",
             )
         holder = holder.parent
 
 
-def _wait_for_answer(run: ActiveCall, request: ApprovalRequest) -> Staged:
-    refuse_unaskable(run, request.reasons, has_run=request.diff is not None)
+def _wait_for_answer(call: ActiveCall, request: ApprovalRequest) -> Staged:
+    refuse_unaskable(call, request.reasons, has_run=request.diff is not None)
     # Waiting for a person counts against the deadline, not against any tool's timeout.
-    with run.control.paused():
-        _count_question(run, 1)
+    with call.control.paused():
+        _count_question(call, 1)
         try:
-            return (yield from _ask(run, request, _needs(run, request.reasons)))
+            return (yield from _ask(call, request, _needs(call, request.reasons)))
         finally:
-            _count_question(run, -1)
+            _count_question(call, -1)
 
 
-def _held(run: ActiveCall) -> str | None:
-    if run.serial_claim is not None:
+def _held(call: ActiveCall) -> str | None:
+    if call.serial_claim is not None:
         return "the one place in which it runs"
-    parts = run.scope.participants()
+    parts = call.scope.participants()
     return next((part.name for part in parts if isinstance(part, ExclusivePart)), None)
 
 
-def _request(run: ActiveCall, reasons: Iterable[str], diff: str | None) -> ApprovalRequest:
-    tool = run.tool
-    arguments = canonical(run)
+def _request(call: ActiveCall, reasons: Iterable[str], diff: str | None) -> ApprovalRequest:
+    tool = call.tool
+    arguments = canonical(call)
     try:
         params = tool.params_codec.decode(arguments)
     except ToolValidationError as error:
-        raise unreadable(run.name, "params", error) from error
-    diff = None if diff is None else mask(run, diff)
-    reasons = (*reasons, *_dependencies(run))
+        raise unreadable(call.name, "params", error) from error
+    diff = None if diff is None else mask(call, diff)
+    reasons = (*reasons, *_dependencies(call))
     return ApprovalRequest(
-        call=run.call_made,
+        call=call.call_made,
         tool=tool,
         params=params,
         arguments=arguments.decode(),
         reasons=reasons,
-        digest=digest_of(run, diff, arguments),
-        context=run.context,
+        digest=digest_of(call, diff, arguments),
+        context=call.context,
         diff=diff,
-        asked_by=_asked_by(run, reasons),
+        asked_by=_asked_by(call, reasons),
     )
 
 
-def _asked_by(run: ActiveCall, reasons: tuple[str, ...]) -> tuple[str, ...]:
+def _asked_by(call: ActiveCall, reasons: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the policies whose reasons are shown, and the reasons of none.
 
     A name that is only a position may be another policy's later, so it stands with its reason.
     """
-    asks = [(each.policy or "", each.reason) for each in run.decisions if each.asks]
+    asks = [(each.policy or "", each.reason) for each in call.decisions if each.asks]
     told = [(name, reason or f"Policy {name} asks.") for name, reason in asks]
-    shown = {mask(run, reason) for reason in reasons}
+    shown = {mask(call, reason) for reason in reasons}
     named = [(name, reason) for name, reason in told if reason in shown]
     names = [f"{name}: {reason}" if "#" in name else name for name, reason in named]
-    mark = (PERSON_ONLY,) if shown & _private(run) else ()
+    mark = (PERSON_ONLY,) if shown & _private(call) else ()
     return (*dict.fromkeys(names), *mark, *sorted(shown - {reason for _, reason in named}))
 
 
-def _token(run: ActiveCall, digest: str, *, seconds: float | None = None) -> str:
-    place = digest_of(run) if run.admitted else None
-    return run.executor.seal.seal(bearer_of(run), digest, seconds=seconds, place=place)
+def _token(call: ActiveCall, digest: str, *, seconds: float | None = None) -> str:
+    place = digest_of(call) if call.admitted else None
+    return call.executor.seal.seal(bearer_of(call), digest, seconds=seconds, place=place)
 
 
-def _dependencies(run: ActiveCall) -> Iterator[str]:
+def _dependencies(call: ActiveCall) -> Iterator[str]:
     """Yield the tools that the call may make in its turn, where they weigh more than itself."""
-    plans = run.executor.table().plans
-    waiting, seen = [run.tool], {run.tool.name}
+    plans = call.executor.table().plans
+    waiting, seen = [call.tool], {call.tool.name}
     while waiting:
         for name in names_of_dependencies(waiting.pop()):
             if name in seen or (plan := plans.get(name)) is None:
@@ -316,28 +316,28 @@ def _dependencies(run: ActiveCall) -> Iterator[str]:
             seen.add(name)
             tool = plan.tool
             waiting.append(tool)
-            weighs = _WEIGHTS.index(tool.consequence) > _WEIGHTS.index(run.tool.consequence)
+            weighs = _WEIGHTS.index(tool.consequence) > _WEIGHTS.index(call.tool.consequence)
             if weighs or tool.requires_confirmation:
                 yield f"It calls {tool.label} ({tool.consequence})."
 
 
-def _ask(run: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:
-    approver = run.executor.approver
+def _ask(call: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:
+    approver = call.executor.approver
     assert approver is not None  # noqa: S101 - refused before
-    asked = _Asked(run, request)
-    limit = Limit(run.executor.approval_timeout, run.deadline, run.left())
+    asked = _Asked(call, request)
+    limit = Limit(call.executor.approval_timeout, call.deadline, call.left())
     try:
         given = yield Run(
             lambda: approver(request), is_async_callable(approver), limit, asked, limit.endless
         )
         return read_answer((yield from settle(asked, given, limit)))
     except TimedOut:
-        run.set_attribute(APPROVAL, UNANSWERED)
+        call.set_attribute(APPROVAL, UNANSWERED)
         msg = f"{needs}, but the approval timed out. Tell the user, or retry later."
         raise CallRejected(Status.DENIED, msg) from None
     except Exception as error:
-        run.check_limits()
-        log_failure(run, log, "The approver failed; the call is denied.")
+        call.check_limits()
+        log_failure(call, log, "The approver failed; the call is denied.")
         msg = f"{needs}, but asking for approval failed. Tell the user, or retry later."
         raise CallRejected(Status.DENIED, msg) from error
     except BaseException:
@@ -347,79 +347,79 @@ def _ask(run: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:
 
 
 def _unanswered(
-    run: ActiveCall, reasons: Iterable[str], answer: ApprovalAnswer, *, has_run: bool
+    call: ActiveCall, reasons: Iterable[str], answer: ApprovalAnswer, *, has_run: bool
 ) -> str:
     why = f" {as_sentence(answer.reason.strip())}" if answer.reason else ""
     kept = _NOT_KEPT if has_run else ""
-    return f"{_needs(run, reasons)}.{why}{kept} {_INSTEAD}"
+    return f"{_needs(call, reasons)}.{why}{kept} {_INSTEAD}"
 
 
-def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalRequest) -> None:
+def _refuse_denied(call: ActiveCall, answer: ApprovalAnswer, request: ApprovalRequest) -> None:
     kept = "" if request.diff is None else _NOT_KEPT
     if answer.answer is Answer.PENDING:
-        if run.parent is not None:
+        if call.parent is not None:
             raise CallRejected(
                 Status.DENIED,
-                f"{run.name} is not approved yet, and a call within another cannot wait for it."
-                f"{kept} Call {run.name} by itself.",
+                f"{call.name} is not approved yet, and a call within another cannot wait for it."
+                f"{kept} Call {call.name} by itself.",
             )
-        run.set_attribute(APPROVAL_TOKEN, answer.token or request.token())
-        if run.executor.journal is not None and not run.executor.seal.lasts:
-            log.warning("%s: a restart loses the approval; give approval_key.", run)
-        _settle_call(run)
+        call.set_attribute(APPROVAL_TOKEN, answer.token or request.token())
+        if call.executor.journal is not None and not call.executor.seal.lasts:
+            log.warning("%s: a restart loses the approval; give approval_key.", call)
+        _settle_call(call)
         if answer.ticket is not None:
-            run.set_attribute(APPROVAL_TICKET, answer.ticket)
+            call.set_attribute(APPROVAL_TICKET, answer.ticket)
         later = answer.reason or "Retry it later."
-        msg = f"{run.name} waits for a person's approval.{kept or _NOTHING_RAN} {later}"
+        msg = f"{call.name} waits for a person's approval.{kept or _NOTHING_RAN} {later}"
         raise CallRejected(Status.PENDING, msg)
     if answer.answer is Answer.DENIED:
         reason = f": {as_sentence(answer.reason.strip())}" if answer.reason else "."
-        msg = f"A person did not approve {run.name}{reason}{kept} Do not retry it unchanged."
+        msg = f"A person did not approve {call.name}{reason}{kept} Do not retry it unchanged."
         raise CallRejected(Status.DENIED, msg)
 
 
-def _settle_call(run: ActiveCall) -> None:
+def _settle_call(call: ActiveCall) -> None:
     """Let the call say what was shown, where its own arguments may be read as something else."""
-    codec, shown = run.tool.params_codec, canonical(run)
+    codec, shown = call.tool.params_codec, canonical(call)
     try:
-        again = codec.encode(codec.decode(as_json(run.call_made.arguments)))
+        again = codec.encode(codec.decode(as_json(call.call_made.arguments)))
     except ToolValidationError:
         # A plugin made something of them that nobody else would.
         return
     if again != shown:
-        run.call_made = replace(run.call_made, arguments=shown.decode())
+        call.call_made = replace(call.call_made, arguments=shown.decode())
 
 
-def _needs(run: ActiveCall, reasons: Iterable[str]) -> str:
-    told = " ".join(for_model(run, reasons)).removesuffix(".")
-    return f"{run.name} needs a person's approval ({told})"
+def _needs(call: ActiveCall, reasons: Iterable[str]) -> str:
+    told = " ".join(for_model(call, reasons)).removesuffix(".")
+    return f"{call.name} needs a person's approval ({told})"
 
 
-def for_model(run: ActiveCall, reasons: Iterable[str]) -> list[str]:
+def for_model(call: ActiveCall, reasons: Iterable[str]) -> list[str]:
     """Return the reasons as the model reads them, without those that are for a person only."""
-    private = _private(run)
-    told = [BY_PERSON if mask(run, each) in private else each for each in reasons]
+    private = _private(call)
+    told = [BY_PERSON if mask(call, each) in private else each for each in reasons]
     return list(dict.fromkeys(told))
 
 
-def _private(run: ActiveCall) -> set[str | None]:
-    return {each.reason for each in run.decisions if each.by_person}
+def _private(call: ActiveCall) -> set[str | None]:
+    return {each.reason for each in call.decisions if each.by_person}
 
 
-def _log_unanswered(run: ActiveCall, reasons: Iterable[str]) -> None:
+def _log_unanswered(call: ActiveCall, reasons: Iterable[str]) -> None:
     """Tell the person who reads the log the reasons that the model does not read."""
-    private = _private(run)
+    private = _private(call)
     for reason in reasons:
-        if (told := mask(run, reason)) in private:
-            log.warning("%s was refused. %s", run, told, extra=NOTICE)
+        if (told := mask(call, reason)) in private:
+            log.warning("%s was refused. %s", call, told, extra=NOTICE)
 
 
 class _Asked:
     """An approver at work; giving it up abandons nothing of the call."""
 
-    def __init__(self, run: ActiveCall, request: ApprovalRequest) -> None:
-        self.on_loop = run.on_loop
-        self._run = run
+    def __init__(self, call: ActiveCall, request: ApprovalRequest) -> None:
+        self.on_loop = call.on_loop
+        self._run = call
         self._request = request
 
     def limit_without_timeout(self) -> Limit:

@@ -51,54 +51,55 @@ _registering = renewed_in_forks(__name__, "_registering", threading.Lock)
 class CallControlImpl:
     """A running call, as the contract's `CallControl` and the resources' `CallOwner`."""
 
-    __slots__ = ("_run", "parent")
+    __slots__ = ("_call", "parent")
 
-    def __init__(self, run: ActiveCall, parent: CallOwner | None) -> None:
-        self._run = run
+    def __init__(self, call: ActiveCall, parent: CallOwner | None) -> None:
+        self._call = call
         self.parent = parent
 
     def check_open(self) -> None:
         """Raise `CallClosed` once the call is abandoned or has ended."""
-        self._run.check_open()
+        self._call.check_open()
 
     # --- asked by the handler ---
 
     @property
     def is_approved(self) -> bool:
         """True once a person has approved the call; see `execution.approved`."""
-        return self._run.attributes.get(APPROVAL) in _APPROVED
+        return self._call.attributes.get(APPROVAL) in _APPROVED
 
     def call(self, call: ToolCall) -> Outcome:
         """Dispatch a nested call and wait for it."""
-        run = self._run
-        run.check_open()
+        caller = self._call
+        caller.check_open()
         if is_on_loop():
             raise StateError(
-                f"{run.name} runs on an event loop; write: await context.acall({call.name!r}, ...)"
+                f"{caller.name} runs on an event loop; write: await "
+                f"context.acall({call.name!r}, ...)"
             )
-        return run.executor.dispatch_nested(self._meant(call), run)
+        return caller.executor.dispatch_nested(self._meant(call), caller)
 
     def acall(self, call: ToolCall) -> Awaitable[Outcome]:
         """Dispatch a nested call."""
-        run = self._run
-        run.check_open()
-        return run.executor.adispatch_nested(self._meant(call), run)
+        caller = self._call
+        caller.check_open()
+        return caller.executor.adispatch_nested(self._meant(call), caller)
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """Pass a progress report to whoever listens."""
-        run = self._run
-        run.check_open()
-        listener = run.executor.on_progress
+        call = self._call
+        call.check_open()
+        listener = call.executor.on_progress
         if listener is not None:
-            listener(run.call_made, done, total, message)
+            listener(call.call_made, done, total, message)
 
     def set_attribute(self, name: str, value: object) -> None:
         """Set an attribute of the event."""
-        self._run.set_attribute(name, value)
+        self._call.set_attribute(name, value)
 
     def check_exclusive(self, what: str) -> None:
         """Raise where others would be kept from it while a person looks, or in a dry run."""
-        each: ActiveCall | None = self._run
+        each: ActiveCall | None = self._call
         while each is not None:
             if each.asks or each.questions or each.executor.dry_run:
                 raise ResourceBusyError(_not_to_be_had(what, each))
@@ -106,17 +107,17 @@ class CallControlImpl:
 
     def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call back when the call is given up, at once where it is; return what takes that back."""
-        run = self._run
-        if run.closed is HAS_ENDED:
-            run.check_open()
+        call = self._call
+        if call.closed is HAS_ENDED:
+            call.check_open()
         with _registering:
-            if (abandonment := run.abandonment) is None:
+            if (abandonment := call.abandonment) is None:
                 text = "A callback of %s failed, which was to end what it runs elsewhere."
-                abandonment = Abandonment(partial(log_failure, run, log, text, run))
-                run.abandonment = abandonment
+                abandonment = Abandonment(partial(log_failure, call, log, text, call))
+                call.abandonment = abandonment
         forget = abandonment.add(callback)
-        if run.closed is not None or run.executor.retired is not None:
-            run.tell_abandoned()
+        if call.closed is not None or call.executor.retired is not None:
+            call.tell_abandoned()
         return forget
 
     # --- asked by plugins ---
@@ -124,30 +125,30 @@ class CallControlImpl:
     def crossings(self) -> list[bytes]:
         """Return the traces that go along into another process; log those that cannot."""
         found: list[bytes] = []
-        for plugin, make in self._run.crossings:
+        for plugin, make in self._call.crossings:
             try:
                 crossing = make()
                 if crossing is not None:
                     found.append(json.dumps(PortableValues().write(crossing)).encode())
             except Exception:  # noqa: BLE001 - logged without secrets
                 text = "The trace of plugin %s cannot go along into a process."
-                log_observer_error(self._run, log, plugin, "toolstile_trace", text)
+                log_observer_error(self._call, log, plugin, "toolstile_trace", text)
         return found
 
     @property
     def handler_state(self) -> HandlerState:
         """The progress of the handler."""
-        return self._run.handler_state
+        return self._call.handler_state
 
     @property
     def is_over(self) -> bool:
         """True when the top-level call around it has ended."""
-        return self._run.root.ended
+        return self._call.root.ended
 
     def keep(self, effect_id: str) -> CallRecord:
         """Return what the call came to, and mark the session as holding what it changed."""
-        run = self._run
-        tool, result, value = run.tool, run.result, run.data
+        call = self._call
+        tool, result, value = call.tool, call.result, call.data
         if value is None and result.value is not None:
             value = tool.result_codec.encode(result.value)
         if value is not None:
@@ -155,18 +156,18 @@ class CallControlImpl:
             try:
                 tool.result_codec.decode(value)
             except ToolValidationError as error:
-                raise unreadable(run.name, "value", error) from error
+                raise unreadable(call.name, "value", error) from error
         changes: str | None = None
         unportable: str | None = None
-        if run.session_changes != NOTHING:
-            run.branch.mark_applied(effect_id)
-            if isinstance(run.session_changes, SnapshotError):
-                unportable = str(run.session_changes)
+        if call.session_changes != NOTHING:
+            call.branch.mark_applied(effect_id)
+            if isinstance(call.session_changes, SnapshotError):
+                unportable = str(call.session_changes)
             else:
-                changes = run.session_changes
-        if run.result_secrets:
+                changes = call.session_changes
+        if call.result_secrets:
             result, changes = without_masked(result, changes)
-        secret = holds_secrets(run, result.message, value, changes, unportable)
+        secret = holds_secrets(call, result.message, value, changes, unportable)
         return CallRecord(result, value, changes, unportable, secret)
 
     # --- asked by the resources ---
@@ -174,22 +175,22 @@ class CallControlImpl:
     @property
     def context(self) -> ToolContext:
         """The call's context."""
-        return self._run.context
+        return self._call.context
 
     @property
     def deadline(self) -> Deadline | None:
         """The deadline of a wait."""
-        return self._run.deadline
+        return self._call.deadline
 
     @property
     def cancellation(self) -> Cancellation | None:
         """The cancellation that ends a wait from outside."""
-        return self._run.cancellation
+        return self._call.cancellation
 
     @property
     def root_id(self) -> ActiveCall:
         """The id of the call's tree."""
-        return self._run.root
+        return self._call.root
 
     def before_exclusive(self, kind: type[Any]) -> OneShotGate | None:
         """Return what to wait for before an exclusive resource may be had.
@@ -199,18 +200,18 @@ class CallControlImpl:
                 person looks at the diff, or in a dry run.
         """
         self.check_exclusive(kind.__name__)
-        root = self._run.root
+        root = self._call.root
         return root.batch.before(Milestone.ENDED, root.index) if root.batch is not None else None
 
     def off_loop(self, function: Callable[[], Any]) -> Awaitable[Any]:
         """Call a function that may wait; see `on_worker`."""
-        return self._run.executor.engine.asynchronous.attend(on_worker(self._run, function))
+        return self._call.executor.engine.asynchronous.attend(on_worker(self._call, function))
 
     @contextmanager
     def paused(self) -> Generator[None]:
         """Stop the handler's timeout, and those of the calls around it, while it waits."""
         limits: list[Limit] = []
-        each: ActiveCall | None = self._run
+        each: ActiveCall | None = self._call
         while each is not None:
             limits += [] if each.limit is None else [each.limit]
             each = each.parent
@@ -224,19 +225,19 @@ class CallControlImpl:
 
     def __str__(self) -> str:
         """Return how log messages name the call."""
-        return str(self._run)
+        return str(self._call)
 
     def _meant(self, call: ToolCall) -> ToolCall:
         """Return the call by the name that the configuration has given the tool it means."""
-        name = self._run.tool.renamed_tools.get(call.name)
+        name = self._call.tool.renamed_tools.get(call.name)
         return call if name is None else replace(call, name=name)
 
 
-def _not_to_be_had(what: str, run: ActiveCall) -> str:
-    if run.executor.dry_run:
+def _not_to_be_had(what: str, call: ActiveCall) -> str:
+    if call.executor.dry_run:
         when = "in a dry run"
-    elif run.questions:
-        when = f"while a person is asked about a call within {run.name}"
+    elif call.questions:
+        when = f"while a person is asked about a call within {call.name}"
     else:
-        when = f"before a person has approved {run.name}"
+        when = f"before a person has approved {call.name}"
     return f"{what} cannot be had {when}: one call at a time has it. Continue without it."

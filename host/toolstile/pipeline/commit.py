@@ -38,55 +38,55 @@ from toolstile_hookspecs.support.process import deferred_interrupts
 log = logging.getLogger("toolstile.pipeline")
 
 
-def undo(run: ActiveCall, *, participants: bool = True) -> Staged:
+def undo(call: ActiveCall, *, participants: bool = True) -> Staged:
     """Put back everything the call changed, in reverse; one failure stops no other.
 
     Raises:
         BaseException: What interrupted it, when all is put back.
     """
     with deferred_interrupts():
-        run.branch.rollback()
-        plugins = _of_plugins(run) if participants else ()
-        yield from _each(run, chain(run.scope.undoing(), plugins))
+        call.branch.rollback()
+        plugins = _of_plugins(call) if participants else ()
+        yield from _each(call, chain(call.scope.undoing(), plugins))
 
 
-def undo_participants(run: ActiveCall) -> Staged:
+def undo_participants(call: ActiveCall) -> Staged:
     """Put back what the plugins' participants keep for the call; see `undo`."""
     with deferred_interrupts():
-        yield from _each(run, _of_plugins(run))
+        yield from _each(call, _of_plugins(call))
 
 
-async def take_part_later(run: ActiveCall, hook: Implementation, coming: Awaitable[Any]) -> None:
+async def take_part_later(call: ActiveCall, hook: Implementation, coming: Awaitable[Any]) -> None:
     """Have the participant of a hook take part; roll it back where the call is over by then."""
     participant = await coming
     if participant is None:
         return
     check_participant(hook, participant)
-    if run.adopt_participants([participant]):
+    if call.adopt_participants([participant]):
         return
     try:
-        rolling_back = await run.control.off_loop(participant.rollback)
+        rolling_back = await call.control.off_loop(participant.rollback)
         if waits(rolling_back):
             # What gave up the hook may be about to cancel this task.
             await asyncio.shield(rolling_back)
     except Exception:  # noqa: BLE001 - logged without secrets
-        log_failure(run, log, "Rolling back what plugin %s kept failed.", hook.plugin)
+        log_failure(call, log, "Rolling back what plugin %s kept failed.", hook.plugin)
 
 
-def _of_plugins(run: ActiveCall) -> Iterator[Participant]:
-    run.close_participants()
+def _of_plugins(call: ActiveCall) -> Iterator[Participant]:
+    call.close_participants()
     # One by one: interrupted between two of them, the rest is put back when it is done again.
-    while run.participants:
-        yield run.participants.pop()
+    while call.participants:
+        yield call.participants.pop()
 
 
-def _each(run: ActiveCall, participants: Iterable[Participant]) -> Staged:
+def _each(call: ActiveCall, participants: Iterable[Participant]) -> Staged:
     interruption: BaseException | None = None
     for each in participants:
         try:
-            yield from perform(run, each, "rollback")
+            yield from perform(call, each, "rollback")
         except Exception:  # noqa: BLE001 - logged without secrets
-            log_failure(run, log, "Rolling back %s met a failure; the rest is rolled back.", run)
+            log_failure(call, log, "Rolling back %s met a failure; the rest is rolled back.", call)
         except BaseException as error:  # noqa: BLE001 - raised when all is put back
             interruption = error
     if interruption is not None:
@@ -96,7 +96,7 @@ def _each(run: ActiveCall, participants: Iterable[Participant]) -> Staged:
 # --- Commit
 
 
-def commit_with_participants(run: ActiveCall) -> Staged:
+def commit_with_participants(call: ActiveCall) -> Staged:
     """Prepare everything that takes part, then commit all of it; an interruption waits.
 
     Raises:
@@ -104,42 +104,42 @@ def commit_with_participants(run: ActiveCall) -> Staged:
         DecisionUnknownError: When the answer of the session's store was lost.
     """
     with deferred_interrupts():
-        yield from close_to_nested(run)
+        yield from close_to_nested(call)
         others: list[Participant] = []
         deciders: list[Participant] = []
-        for each in (*run.participants, *run.scope.participants()):
+        for each in (*call.participants, *call.scope.participants()):
             (deciders if getattr(each, "decides", False) else others).append(each)
-        keeper = run.executor.keeper
-        if keeper is not None and (saving := keeper.saving(run.branch.record_changes)) is not None:
+        keeper = call.executor.keeper
+        if keeper is not None and (saving := keeper.saving(call.branch.record_changes)) is not None:
             others.append(saving)
         participants = [*others, *deciders]
-        deciding, key = _deciding(run, others, deciders)
+        deciding, key = _deciding(call, others, deciders)
         for each in participants:
-            yield from perform(run, each, "prepare", settle)
+            yield from perform(call, each, "prepare", settle)
         if [each for each in deciders if not hasattr(each, "contribute")]:
-            _rule_out_rerun(run)
+            _rule_out_rerun(call)
         left = deque(participants)
         try:
-            journal = run.executor.journal
-            if run.on_loop and (
+            journal = call.executor.journal
+            if call.on_loop and (
                 (journal is not None and journal.waits)
                 or any(may_wait(each, "contribute") for each in participants)
             ):
-                yield from off_loop(run, partial(run.branch.commit, deciding))
+                yield from off_loop(call, partial(call.branch.commit, deciding))
             else:
-                run.branch.commit(deciding)
-            run.stage = COMMIT
-            run.committed = True
-            yield from commit_all(run, left)
+                call.branch.commit(deciding)
+            call.stage = COMMIT
+            call.committed = True
+            yield from commit_all(call, left)
         except BaseException as error:
             # First: nothing is put back before the decision is known, whatever interrupts again.
-            run.committed = True
-            yield from _find_out(run, left, partial(_was_kept, run, deciding, key), error)
+            call.committed = True
+            yield from _find_out(call, left, partial(_was_kept, call, deciding, key), error)
             raise
 
 
 def _find_out(
-    run: ActiveCall, left: deque[Participant], ask: Callable[[], bool | None], error: BaseException
+    call: ActiveCall, left: deque[Participant], ask: Callable[[], bool | None], error: BaseException
 ) -> Staged:
     kept, participants = None, [*left]
     try:
@@ -147,98 +147,98 @@ def _find_out(
             if not isinstance(error, Exception):
                 # Its frames may hold a transaction that it has kept from ending.
                 clear_frames(error.__traceback__)
-            if kept := (yield from off_loop(run, partial(run.branch.end_commit, ask))):
-                run.stage = COMMIT
-                yield from commit_all(run, left, error)
+            if kept := (yield from off_loop(call, partial(call.branch.end_commit, ask))):
+                call.stage = COMMIT
+                yield from commit_all(call, left, error)
     finally:
         if kept is False:
-            run.committed = False
-            if (token := ticket_of(run)) is not None:
+            call.committed = False
+            if (token := ticket_of(call)) is not None:
                 token.signer.spent.give_back(token.id)
         elif left:
-            _leave_undecided(run, participants)
+            _leave_undecided(call, participants)
 
 
-def _was_kept(run: ActiveCall, deciding: Deciding | None, key: str | None) -> bool | None:
+def _was_kept(call: ActiveCall, deciding: Deciding | None, key: str | None) -> bool | None:
     """Ask whoever decides, as recovery after a crash does; None if nobody can tell."""
-    journal = run.executor.journal
+    journal = call.executor.journal
     if journal is not None and deciding is not None:
         return journal.was_kept(deciding)
     if deciding is not None and deciding.is_void:
         return False
     with suppress(Exception):  # the ledger then says that the effect is unknown
-        return key is not None and bool(run.executor.resources.was_decided(key))
+        return key is not None and bool(call.executor.resources.was_decided(key))
     return False
 
 
-def prepare_to_join(run: ActiveCall) -> Staged:
+def prepare_to_join(call: ActiveCall) -> Staged:
     """Do all that can fail before the call joins the one around it."""
-    for part in run.scope.preparing_to_join():
-        yield from perform(run, part, "prepare")
+    for part in call.scope.preparing_to_join():
+        yield from perform(call, part, "prepare")
 
 
-def close_to_nested(run: ActiveCall) -> Staged | tuple[()]:
+def close_to_nested(call: ActiveCall) -> Staged | tuple[()]:
     """Have no nested call join any more, though the handler has returned, but one that has begun.
 
     What joined while this one's changes are kept would be neither kept nor rolled back with them.
     """
-    run.branch.close_to_nested()
-    run.scope.close_to_nested()
-    return _wait_for_joining(run) if run.is_joined_by_another() else ()
+    call.branch.close_to_nested()
+    call.scope.close_to_nested()
+    return _wait_for_joining(call) if call.is_joined_by_another() else ()
 
 
-def _wait_for_joining(run: ActiveCall) -> Staged:
-    turns = run.child_turns()
+def _wait_for_joining(call: ActiveCall) -> Staged:
+    turns = call.child_turns()
     try:
-        if (gate := turns.take(run)) is not None:
-            yield WaitFor(gate, run.limit_without_timeout())
+        if (gate := turns.take(call)) is not None:
+            yield WaitFor(gate, call.limit_without_timeout())
     finally:
-        turns.give_back(run)
+        turns.give_back(call)
 
 
-def commit_into_parent(run: ActiveCall) -> None:
+def commit_into_parent(call: ActiveCall) -> None:
     """Decide that the call joins the one around it; only its resources' branches are left."""
     # Before: from now on, the one around it waits.
-    run.committed = True
+    call.committed = True
     try:
-        run.branch.commit()
-        run.scope.hand_over()
+        call.branch.commit()
+        call.scope.hand_over()
     except BaseException:
-        run.committed = False
+        call.committed = False
         raise
 
 
-def join(run: ActiveCall, parent: ActiveCall) -> Staged:
+def join(call: ActiveCall, parent: ActiveCall) -> Staged:
     """Make the changes of a nested call part of those of its caller; an interruption waits."""
     with deferred_interrupts():
-        yield from close_to_nested(run)
-        takes_part = bool(run.scope.participants())
+        yield from close_to_nested(call)
+        takes_part = bool(call.scope.participants())
         if takes_part:
-            yield from prepare_to_join(run)
-        _rule_out_rerun(run)
-        for each in run.participants:
+            yield from prepare_to_join(call)
+        _rule_out_rerun(call)
+        for each in call.participants:
             if hasattr(each, "join"):
-                yield from perform(run, each, "join")
-        commit_into_parent(run)
-        if run.participants and not parent.adopt_participants(run.participants):
+                yield from perform(call, each, "join")
+        commit_into_parent(call)
+        if call.participants and not parent.adopt_participants(call.participants):
             # The session's part is gone with the parent's.
-            yield from undo_participants(run)
+            yield from undo_participants(call)
         if takes_part:
-            run.stage = COMMIT
-            yield from commit_all(run, deque(run.scope.joining()))
+            call.stage = COMMIT
+            yield from commit_all(call, deque(call.scope.joining()))
 
 
-def _rule_out_rerun(run: ActiveCall) -> None:
+def _rule_out_rerun(call: ActiveCall) -> None:
     """Have the call run no second time, where plugins take part that have kept this one's result.
 
     The application can use the session directly at any moment: committing it can conflict.
     """
-    if run.participants:
-        run.stage = COMMIT
+    if call.participants:
+        call.stage = COMMIT
 
 
 def commit_all(
-    run: ActiveCall, left: deque[Participant], interruption: BaseException | None = None
+    call: ActiveCall, left: deque[Participant], interruption: BaseException | None = None
 ) -> Staged:
     """Commit everything that is left, also after errors and interruptions: the decision is made.
 
@@ -253,9 +253,9 @@ def commit_all(
             while left:
                 each = left.popleft()
                 try:
-                    yield from perform(run, each, "commit")
+                    yield from perform(call, each, "commit")
                 except Exception as error:  # noqa: BLE001 - logged without secrets
-                    log_failure(run, log, "%s of %s failed to commit.", _name(each), run)
+                    log_failure(call, log, "%s of %s failed to commit.", _name(each), call)
                     failed.append(f"{_name(each)} ({str(error).rstrip('.')})")
                 except BaseException:
                     # Interrupted before it has begun, it is yet to be committed, once.
@@ -270,7 +270,7 @@ def commit_all(
     if failed:
         told = ", ".join(["the session", *map(_name, kept)])
         raise CommitFailed(
-            f"{run.name} ran, but not everything could be kept. Kept: {told}. Not "
+            f"{call.name} ran, but not everything could be kept. Kept: {told}. Not "
             f"kept: {', '.join(failed)}. This requires human intervention."
         ) from interruption
     if interruption is not None:
@@ -278,13 +278,13 @@ def commit_all(
 
 
 def _deciding(
-    run: ActiveCall, others: list[Participant], deciders: list[Participant]
+    call: ActiveCall, others: list[Participant], deciders: list[Participant]
 ) -> tuple[Deciding | None, str | None]:
     """Return the call's decision, and its key, which all note for their recovery after a crash.
 
     None where the session alone is committed, in memory.
     """
-    journal = run.executor.journal
+    journal = call.executor.journal
     contributors: list[Any] = [
         each for each in (*others, *deciders) if getattr(each, "contributes", False)
     ]
@@ -298,9 +298,9 @@ def _deciding(
                 break
     else:
         deciding = Deciding(
-            is_durable=bool(contributors or noting or run.resumption),
+            is_durable=bool(contributors or noting or call.resumption),
             has_files=bool(noting),
-            patience=run.deadline.remaining() if run.deadline is not None else None,
+            patience=call.deadline.remaining() if call.deadline is not None else None,
         )
         key = journal.key_of(deciding.id)
     if key is not None:
@@ -308,17 +308,17 @@ def _deciding(
             each.key = key
     if deciding is not None:
         decision_id = None if journal is None else deciding.id
-        deciding.contribute = partial(_contribute, run, contributors, decision_id)
+        deciding.contribute = partial(_contribute, call, contributors, decision_id)
     return deciding, key
 
 
-def refuse_lone_deciders(run: ActiveCall) -> None:
+def refuse_lone_deciders(call: ActiveCall) -> None:
     """Refuse a participant that would decide beside the session's store, before the handler.
 
     Raises:
         PluginFailed: Naming it.
     """
-    for each in run.participants:
+    for each in call.participants:
         if getattr(each, "decides", False) and not hasattr(each, "contribute"):
             raise PluginFailed(
                 f"{_name(each)} decides by itself whether a call is kept, and the session's store "
@@ -326,31 +326,31 @@ def refuse_lone_deciders(run: ActiveCall) -> None:
             )
 
 
-def tell_logs(run: ActiveCall) -> Staged:
+def tell_logs(call: ActiveCall) -> Staged:
     """Record what the call has added to LOG slices and no entry holds; a failure is logged."""
-    journal = run.executor.journal
+    journal = call.executor.journal
     if journal is None or not journal.has_untold_logs:
         return
     try:
-        yield from off_loop(run, journal.tell_logs)
+        yield from off_loop(call, journal.tell_logs)
     except Exception:  # noqa: BLE001 - logged without secrets
-        log_failure(run, log, "The log entries of %s are not recorded yet.", run)
+        log_failure(call, log, "The log entries of %s are not recorded yet.", call)
 
 
 def _contribute(
-    run: ActiveCall, contributors: list[Any], decision_id: str | None, connection: Any
+    call: ActiveCall, contributors: list[Any], decision_id: str | None, connection: Any
 ) -> None:
     decision = Decision(decision_id, connection)
     for each in contributors:
         each.contribute(decision)
-    if run.resumption is not None:
-        use_up(run, connection)
+    if call.resumption is not None:
+        use_up(call, connection)
 
 
-def _leave_undecided(run: ActiveCall, participants: list[Participant]) -> None:
+def _leave_undecided(call: ActiveCall, participants: list[Participant]) -> None:
     """Keep what is prepared for recovery, which learns what became of the call."""
-    run.committed = True
-    run.branch.close("Whether this call was kept is unknown, so it can change nothing more.")
+    call.committed = True
+    call.branch.close("Whether this call was kept is unknown, so it can change nothing more.")
     for each in participants:
         leave = getattr(each, "leave", None)
         if leave is not None:

@@ -50,171 +50,173 @@ log = logging.getLogger("toolstile.pipeline")
 _new: Any = object.__new__
 
 
-def roll_back(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
+def roll_back(call: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
     """Put back what the call changed; interrupted, it is done again."""
     try:
-        yield from _fail(run, table, error)
+        yield from _fail(call, table, error)
     except BaseException as interruption:  # noqa: BLE001 - likewise
         # It may have come before anything was put back.
-        yield from _fail(run, table, interruption)
+        yield from _fail(call, table, interruption)
 
 
-def _fail(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
-    ending = fail(run, table, error)
+def _fail(call: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
+    ending = fail(call, table, error)
     if not isinstance(error, GeneratorExit):
         yield from ending
         return
     # The loop has gone: this thread does the work of the workers, and waits for nothing.
-    run.on_loop = False
+    call.on_loop = False
     with suppress(StopIteration):
         next(ending)
         while True:
             ending.throw(error)
 
 
-def publish_once(run: ActiveCall, table: DispatchTable) -> None:
+def publish_once(call: ActiveCall, table: DispatchTable) -> None:
     """Publish the call's one event, also where that is interrupted before anybody heard of it.
 
     A function of its own: an interruption at the line of a `try` within another is not seen there.
     """
     try:
-        publish(run, table)
+        publish(call, table)
     except BaseException:
-        if not hasattr(run, "outcome"):
-            publish(run, table)
+        if not hasattr(call, "outcome"):
+            publish(call, table)
         raise
 
 
-def fail(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
+def fail(call: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
     """Put back what the call changed, and settle what the model is told."""
     try:
-        _settle(run, error)
+        _settle(call, error)
     except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
-        _settle(run, interruption)
-    if run.opened and not run.committed:
+        _settle(call, interruption)
+    if call.opened and not call.committed:
         try:
-            yield from _take_back(run, table, run.text)
+            yield from _take_back(call, table, call.text)
         except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
-            run.raises = run.raises or interruption
-            if not run.undone or run.participants:
+            call.raises = call.raises or interruption
+            if not call.undone or call.participants:
                 # It was interrupted before it came to all that plugins keep.
-                yield from undo(run)
+                yield from undo(call)
 
 
-def _settle(run: ActiveCall, error: BaseException) -> None:
+def _settle(call: ActiveCall, error: BaseException) -> None:
     """Settle what the model is told of the error, and log it."""
-    error = _closing_error(run, error)
-    if run.plan is None:
-        called = FailureContext(run.name, contained=False)
+    error = _closing_error(call, error)
+    if call.plan is None:
+        called = FailureContext(call.name, contained=False)
     else:
-        tool = run.plan.tool
-        raised = run.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
-        told = run.abandonment is not None and run.abandonment.is_told
-        lost = run.handler_state is HandlerState.LOST and tool.category != "read"
-        called = FailureContext(run.name, bool(tool.contained), told, raised, lost)
-    failure = classify_failure(error, called, run.stage, run.executor.engine.interrupts)
-    if isinstance(error, asyncio.CancelledError) and run.was_cancelled:
+        tool = call.plan.tool
+        raised = call.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
+        told = call.abandonment is not None and call.abandonment.is_told
+        lost = call.handler_state is HandlerState.LOST and tool.category != "read"
+        called = FailureContext(call.name, bool(tool.contained), told, raised, lost)
+    failure = classify_failure(error, called, call.stage, call.executor.engine.interrupts)
+    if isinstance(error, asyncio.CancelledError) and call.was_cancelled:
         # On a loop its task is cancelled for that, which goes on to the call that made it.
         failure = replace(failure, status=Status.CANCELLED, result=ToolResult.error(CANCELLED))
-    message = cut(legible(mask(run, _told(run, failure))), run.executor.max_text)
+    message = cut(legible(mask(call, _told(call, failure))), call.executor.max_text)
     result = failure.result
     if message != result.message:
         result = ToolResult(message, result.value, success=False)
-    run.status, run.result, run.text, run.data = failure.status, result, message, None
-    run.error, run.raises = error, failure.raises
+    call.status, call.result, call.text, call.data = failure.status, result, message, None
+    call.error, call.raises = error, failure.raises
     if advice := advice_of(error, failure):
         # The model, which may repeat all that it reads to a customer, is not told.
-        advice = mask(run, advice)
-        run.attributes = {**run.attributes, FOR_OPERATOR: advice}
-        log.warning("%s: %s", run, advice, extra=NOTICE)
+        advice = mask(call, advice)
+        call.attributes = {**call.attributes, FOR_OPERATOR: advice}
+        log.warning("%s: %s", call, advice, extra=NOTICE)
     if failure.level:
-        text = f"{run}: {failure.status}: {failure.result.message}"
+        text = f"{call}: {failure.status}: {failure.result.message}"
         if failure.traceback:
             text += "\n" + "".join(traceback.format_exception(error)).rstrip()
-        log.log(failure.level, "%s", encodable(mask(run, text)))
+        log.log(failure.level, "%s", encodable(mask(call, text)))
 
 
-def _told(run: ActiveCall, failure: FailureResult) -> str:
+def _told(call: ActiveCall, failure: FailureResult) -> str:
     """Return the message for the model, which has to know of arguments that it never gave."""
     message = failure.result.message
-    if not run.edited:
+    if not call.edited:
         return message
-    text = run.arguments if isinstance(run.arguments, str) else run.arguments.decode()
+    text = call.arguments if isinstance(call.arguments, str) else call.arguments.decode()
     # Of a secret that was cut, nobody would find what is left.
-    changed = f"A person changed the arguments to {shorten(mask(run, text), MAX_ARGUMENTS)}"
+    changed = f"A person changed the arguments to {shorten(mask(call, text), MAX_ARGUMENTS)}"
     if failure.status is Status.DENIED:
         return f"{changed}, and these were denied: {message}"
     return f"{changed}. {message}"
 
 
-def _take_back(run: ActiveCall, table: DispatchTable, reason: str) -> Staged:
+def _take_back(call: ActiveCall, table: DispatchTable, reason: str) -> Staged:
     # To its end: plugins that were not told would hold for good what the call has claimed.
     with deferred_interrupts():
         try:
-            yield from undo(run)
+            yield from undo(call)
         finally:
-            run.rolled_back = run.admitted
-            if run.admitted:
-                tell_rollback(run, table, reason)
-                if run.plan is not None and run.plan.on_failures:
-                    tell_failure(run, run.plan.on_failures)
+            call.rolled_back = call.admitted
+            if call.admitted:
+                tell_rollback(call, table, reason)
+                if call.plan is not None and call.plan.on_failures:
+                    tell_failure(call, call.plan.on_failures)
 
 
-def _closing_error(run: ActiveCall, error: BaseException) -> BaseException:
+def _closing_error(call: ActiveCall, error: BaseException) -> BaseException:
     """Return what a closed call met as what it is: its cancellation, or its caller's end."""
     if not isinstance(error, CallClosed):
         return error
     closing: ToolstileError
-    if run.was_cancelled:
+    if call.was_cancelled:
         closing = Cancelled(CANCELLED)
-    elif run.closed is not None:
-        closing = CallRejected(Status.CANCELLED, f"{run.name} was abandoned: it {run.closed}.")
+    elif call.closed is not None:
+        closing = CallRejected(Status.CANCELLED, f"{call.name} was abandoned: it {call.closed}.")
     else:
         return error
     closing.__cause__ = error
     return closing
 
 
-def tell_rollback(run: ActiveCall, table: DispatchTable, reason: str) -> None:
+def tell_rollback(call: ActiveCall, table: DispatchTable, reason: str) -> None:
     """Tell the policies and plugins that the changes of an admitted call are gone.
 
     Raises:
         BaseException: What interrupted one of them, when all have been told.
     """
-    plan = run.plan
+    plan = call.plan
     assert plan is not None  # noqa: S101 - admitted calls have one
     interruption: BaseException | None = None
-    with deferred_interrupts(), run.telling_rollback():
+    with deferred_interrupts(), call.telling_rollback():
         for rule in plan.on_rollbacks:
             try:
-                rule.on_rollback(plan.tool, params_copy_for(run, rule), context=run.context)  # type: ignore[misc]
+                rule.on_rollback(plan.tool, params_copy_for(call, rule), context=call.context)  # type: ignore[misc]
             except Exception:  # noqa: BLE001 - logged without secrets
-                log_failure(run, log, "Policy %s failed to hear of a rollback.", rule.name)
+                log_failure(call, log, "Policy %s failed to hear of a rollback.", rule.name)
             except BaseException as error:  # noqa: BLE001 - raised when all have been told
                 interruption = error
         for each in table.rollbacks:
             try:
-                params = params_copy_for(run, each)
-                observe(run, (each,), "toolstile_rollback", plan.tool, params, run.context, reason)
+                params = params_copy_for(call, each)
+                observe(
+                    call, (each,), "toolstile_rollback", plan.tool, params, call.context, reason
+                )
             except BaseException as error:  # noqa: BLE001 - raised when all have been told
                 interruption = error
     if interruption is not None:
         raise interruption
 
 
-def publish(run: ActiveCall, table: DispatchTable) -> None:
+def publish(call: ActiveCall, table: DispatchTable) -> None:
     """Make the call's one event, keep it in the session's log, show it to the observers."""
-    executor, plan, call = run.executor, run.plan, run.call_made
-    succeeded = run.status is SUCCEEDED
+    executor, plan, made = call.executor, call.plan, call.call_made
+    succeeded = call.status is SUCCEEDED
     event = _new(ToolInvoked)
     fields = event.__dict__
     fields.update(executor.event_fields)
-    fields["call"] = call
+    fields["call"] = made
     fields["tool"] = plan.tool if plan is not None else None
-    fields["arguments"] = run.arguments if run.params is not None else None
-    given = call.arguments
-    size = len(run.arguments) + (len(given) if given.__class__ is str else _size_of(run, given))
-    result, data = run.result, run.data
+    fields["arguments"] = call.arguments if call.params is not None else None
+    given = made.arguments
+    size = len(call.arguments) + (len(given) if given.__class__ is str else _size_of(call, given))
+    result, data = call.result, call.data
     is_text = result.value.__class__ is str
     if (
         data is not None
@@ -225,60 +227,62 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
         fields["message"] = result.message
     else:
         fields["result"] = result
-    fields["status"] = run.status
-    fields["stage"] = TELEMETRY if succeeded else run.stage
-    fields["parent_id"] = run.parent.call_made.id if run.parent is not None else None
-    fields["timestamp"] = run.timestamp
-    fields["duration"] = executor.monotonic() - run.started
-    fields["handler_duration"] = run.handler_duration
-    fields["attributes"] = run.attributes
-    unusual = run.replayed or run.reruns or run.decisions or run.rolled_back
-    if unusual or not succeeded or run.parent is not None or run.request:
-        _add_unusual_fields(fields, run, succeeded=succeeded)
-    if run.result_secrets:
-        fields["result_secrets"] = run.result_secrets
-    if not (succeeded and run.tells_json):
-        fields["told" if succeeded else "text"] = run.text  # that of a failure is masked by now
-        size += len(run.text)
+    fields["status"] = call.status
+    fields["stage"] = TELEMETRY if succeeded else call.stage
+    fields["parent_id"] = call.parent.call_made.id if call.parent is not None else None
+    fields["timestamp"] = call.timestamp
+    fields["duration"] = executor.monotonic() - call.started
+    fields["handler_duration"] = call.handler_duration
+    fields["attributes"] = call.attributes
+    unusual = call.replayed or call.reruns or call.decisions or call.rolled_back
+    if unusual or not succeeded or call.parent is not None or call.request:
+        _add_unusual_fields(fields, call, succeeded=succeeded)
+    if call.result_secrets:
+        fields["result_secrets"] = call.result_secrets
+    if not (succeeded and call.tells_json):
+        fields["told" if succeeded else "text"] = call.text  # that of a failure is masked by now
+        size += len(call.text)
     is_long = data is not None and len(data) > LONG_VALUE
     if not (succeeded and data is not None and (is_text or (is_long and plan.shares_value))):  # type: ignore[union-attr]
         # The JSON of a long value that is kept as itself is made again for whoever reads it.
         fields["data"] = data
-    if data is not None and run.text is not result.value:
+    if data is not None and call.text is not result.value:
         size += len(data)
-    outcome = run.outcome = _new(Outcome)
+    outcome = call.outcome = _new(Outcome)
     shown = outcome.__dict__
     shown["event"] = event
     shown["held_result"] = result
     executor.session.log(event, size)
     if table.telemetry:
-        observe(run, table.telemetry, "toolstile_telemetry", event)
+        observe(call, table.telemetry, "toolstile_telemetry", event)
     if table.retelling:
-        changes = run.session_changes if succeeded else NOTHING
-        observe(run, table.retelling, "toolstile_telemetry", event, changes)
-    if run.error is not None:
+        changes = call.session_changes if succeeded else NOTHING
+        observe(call, table.retelling, "toolstile_telemetry", event, changes)
+    if call.error is not None:
         # What is raised goes on to gather frames: those of the application, too.
-        fields["error"] = _without_frames(run.error) if run.raises is None else _stand_in(run.error)
+        fields["error"] = (
+            _without_frames(call.error) if call.raises is None else _stand_in(call.error)
+        )
 
 
-def _size_of(run: ActiveCall, given: object) -> int:
+def _size_of(call: ActiveCall, given: object) -> int:
     """Return about how many bytes the arguments of a call hold that are no text."""
-    if isinstance(given, bytes) or run.params is not None:
-        return len(given if isinstance(given, bytes) else run.arguments)
+    if isinstance(given, bytes) or call.params is not None:
+        return len(given if isinstance(given, bytes) else call.arguments)
     with suppress(ValueError, RecursionError):  # of what no text can say
         return len(str(given))
     return 0
 
 
-def _add_unusual_fields(fields: dict[str, Any], run: ActiveCall, *, succeeded: bool) -> None:
-    fields["rolled_back"] = run.rolled_back
-    fields["pending_parent"] = succeeded and run.parent is not None
-    fields["replayed"] = run.replayed
-    fields["reruns"] = run.reruns
-    fields["decisions"] = run.decisions
-    fields["error"] = run.error
-    if run.request:
-        fields["request"] = run.request
+def _add_unusual_fields(fields: dict[str, Any], call: ActiveCall, *, succeeded: bool) -> None:
+    fields["rolled_back"] = call.rolled_back
+    fields["pending_parent"] = succeeded and call.parent is not None
+    fields["replayed"] = call.replayed
+    fields["reruns"] = call.reruns
+    fields["decisions"] = call.decisions
+    fields["error"] = call.error
+    if call.request:
+        fields["request"] = call.request
 
 
 def _without_frames(error: BaseException) -> BaseException:

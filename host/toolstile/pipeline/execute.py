@@ -43,124 +43,124 @@ from toolstile_hookspecs.support.network_errors import was_sent
 _VALUES = frozenset({int, float, bool, str, dict, list})
 
 
-def ask_and_run(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:
+def ask_and_run(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:
     """Return the result of whichever answers first: a plugin, or the handler."""
     if not table.execute_wrappers:
-        result = yield from _answer(run, plan)
-        return _read_result(run, plan, result) if run.replayed else result
+        result = yield from _answer(call, plan)
+        return _read_result(call, plan, result) if call.replayed else result
     wrapped = WrapperStack()
     try:
         for each in table.execute_wrappers:
-            wrapped.enter(each, plan.tool, params_copy_for(run, each), run.context)
-        result = yield from _answer(run, plan)
+            wrapped.enter(each, plan.tool, params_copy_for(call, each), call.context)
+        result = yield from _answer(call, plan)
     except BaseException as error:  # noqa: BLE001 - the wrappers see it first
-        return _read_result(run, plan, wrapped.fail(error))
-    return _read_result(run, plan, wrapped.leave(result))
+        return _read_result(call, plan, wrapped.fail(error))
+    return _read_result(call, plan, wrapped.leave(result))
 
 
-def _answer(run: ActiveCall, plan: ToolPlan) -> Staged:
-    if not run.claimed:
-        run.answer = yield from _ask_executors(run, plan)
-        run.claimed = True
-    answer: Any = run.answer
-    run.replayed = isinstance(answer, (ToolResult, Replay))
-    if run.recalled and not run.replayed:
+def _answer(call: ActiveCall, plan: ToolPlan) -> Staged:
+    if not call.claimed:
+        call.answer = yield from _ask_executors(call, plan)
+        call.claimed = True
+    answer: Any = call.answer
+    call.replayed = isinstance(answer, (ToolResult, Replay))
+    if call.recalled and not call.replayed:
         raise CallRejected(
             Status.DENIED,
-            f"{run.name} needs a person's approval: the earlier result that was to answer is gone. "
-            "Retry it, to have it asked.",
+            f"{call.name} needs a person's approval: the earlier result that was to answer is "
+            "gone. Retry it, to have it asked.",
         )
-    if not run.replayed:
-        is_here = plan.runs_here and not (run.is_bounded or run.on_loop or run.batch is not None)
-        if is_here and not (answer or run.resumption or run.using):
-            run.limit = ENDLESS
-            answer = run_here(run, plan, plan.invoke)
+    if not call.replayed:
+        is_here = plan.runs_here and not (call.is_bounded or call.on_loop or call.batch is not None)
+        if is_here and not (answer or call.resumption or call.using):
+            call.limit = ENDLESS
+            answer = run_here(call, plan, plan.invoke)
         else:
-            answer = yield from apply_or_run(run, plan, answer)
+            answer = yield from apply_or_run(call, plan, answer)
     elif answer.__class__ is Replay:
         if answer.effect_id is not None:
-            run.set_attribute(REPLAYED_EFFECT, answer.effect_id)
+            call.set_attribute(REPLAYED_EFFECT, answer.effect_id)
         answer = answer.result
     return answer
 
 
-def apply_or_run(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Staged:
+def apply_or_run(call: ActiveCall, plan: ToolPlan, instead: Any = None) -> Staged:
     """Return the result of a change set that a person approved, else of the handler.
 
     Raises:
         ConflictError: When what the change set stands on has moved: the call runs again, and a
             person is asked again.
     """
-    resumption = run.resumption
+    resumption = call.resumption
     changes = None if resumption is None else resumption.changes
-    if resumption is None or changes is None or changes.tool != run.tool.name:
-        return (yield from run_elsewhere(run, plan, instead))
-    if run.reruns:
+    if resumption is None or changes is None or changes.tool != call.tool.name:
+        return (yield from run_elsewhere(call, plan, instead))
+    if call.reruns:
         # A person who has denied what was shown is not asked about what would come of it by now.
-        if resumption.denies(digest_of(run, changes.diff)):
-            yield from approve(run, run.asks, changes.diff)
-        return (yield from run_elsewhere(run, plan, instead))
-    return (yield from off_loop(run, partial(applied, run, changes)))
+        if resumption.denies(digest_of(call, changes.diff)):
+            yield from approve(call, call.asks, changes.diff)
+        return (yield from run_elsewhere(call, plan, instead))
+    return (yield from off_loop(call, partial(applied, call, changes)))
 
 
-def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:
-    root = run.root
+def _ask_executors(call: ActiveCall, plan: ToolPlan) -> Staged:
+    root = call.root
     if root.batch is not None:
         # Nested calls, too: what they claim before an earlier call does, that one would wait for.
         gate = root.batch.before(Milestone.CLAIMED, root.index)
         # Waiting for other calls does not count against the timeouts of those that made this one.
-        with run.control.paused():
-            yield WaitFor(gate, run.limit_without_timeout())
+        with call.control.paused():
+            yield WaitFor(gate, call.limit_without_timeout())
     answer: Any = None
     for each in plan.executes:
-        params = run.params if plan.shares_params else params_copy_for(run, each)
-        given = ask(run, each, plan.tool, params, run.context)
+        params = call.params if plan.shares_params else params_copy_for(call, each)
+        given = ask(call, each, plan.tool, params, call.context)
         if given is not None:
-            answer = yield from settle_for(run, each, given)
+            answer = yield from settle_for(call, each, given)
             if not (answer is None or isinstance(answer, (ToolResult, Replay)) or callable(answer)):
                 raise wrong_answer(each, answer, "a ToolResult, a Replay, a callable or None")
             if answer is not None:
                 break
-    run.passed(Milestone.CLAIMED)
+    call.passed(Milestone.CLAIMED)
     return cast("Any", answer)
 
 
-def run_here(run: ActiveCall, plan: ToolPlan, function: Any) -> ToolResult[Any]:
+def run_here(call: ActiveCall, plan: ToolPlan, function: Any) -> ToolResult[Any]:
     """Return the result of a handler, or of what runs in its place, called on this thread.
 
     Raises:
         CallRejected: When what it returned is not a result.
     """
-    monotonic = run.executor.monotonic
+    monotonic = call.executor.monotonic
     started = monotonic()
-    run.handler_state = BEGUN
+    call.handler_state = BEGUN
     try:
-        result = function(run.params, context=run.context)
+        result = function(call.params, context=call.context)
     except BaseException as error:
-        _note_raised(run, error)
+        _note_raised(call, error)
         raise
     finally:
-        run.handler_duration = monotonic() - started
-        if run.abandonment is not None:
-            run.abandonment.end()
-    return _take(run, plan, result)
+        call.handler_duration = monotonic() - started
+        if call.abandonment is not None:
+            call.abandonment.end()
+    return _take(call, plan, result)
 
 
-def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Staged:
+def run_elsewhere(call: ActiveCall, plan: ToolPlan, instead: Any = None) -> Staged:
     """Run the handler, or a plugin's function, where its limits can end it.
 
     That is on a thread, as a task or in a process.
     """
     function, is_async = plan.invoke, plan.is_async
-    if (instead := instead or run.using) is not None:
+    if (instead := instead or call.using) is not None:
         function, is_async = instead, is_async_callable(instead)
     elif function is None:
         raise without_handler(plan.tool)
     # A task on the background loop hears of its caller's end in no other way.
-    stop = run.left() if is_async and not run.on_loop else run.cancellation
-    is_endless = plan.timeout is None and run.deadline is None and stop is None
-    limit = run.limit = ENDLESS if is_endless else Limit(plan.timeout, run.deadline, stop)
-    parent = run.parent
+    stop = call.left() if is_async and not call.on_loop else call.cancellation
+    is_endless = plan.timeout is None and call.deadline is None and stop is None
+    limit = call.limit = ENDLESS if is_endless else Limit(plan.timeout, call.deadline, stop)
+    parent = call.parent
     if instead is not None:
         # Else an interrupt would reach the callable before `on_abandoned` has ended its program.
         inline = False
@@ -170,63 +170,63 @@ def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
         inline = not limit.ends_before(parent.limit)
     if limit.cancellation is not None:
         # Cancelled meanwhile, it need not begin.
-        run.check_limits()
-    if inline and not is_async and not run.on_loop and run.batch is None:
-        return run_here(run, plan, function)
-    work = partial(function, run.params, context=run.context)
-    monotonic = run.executor.monotonic
+        call.check_limits()
+    if inline and not is_async and not call.on_loop and call.batch is None:
+        return run_here(call, plan, function)
+    work = partial(function, call.params, context=call.context)
+    monotonic = call.executor.monotonic
     started = monotonic()
-    run.handler_state = BEGUN
+    call.handler_state = BEGUN
     try:
-        result = yield Run(work, is_async, limit, run, inline, pace=plan.pace)
+        result = yield Run(work, is_async, limit, call, inline, pace=plan.pace)
     except BaseException as error:
-        _note_raised(run, error)
+        _note_raised(call, error)
         raise
     finally:
-        run.handler_duration = monotonic() - started
-        if run.abandonment is not None:
-            run.abandonment.end()
-    return _take(run, plan, result)
+        call.handler_duration = monotonic() - started
+        if call.abandonment is not None:
+            call.abandonment.end()
+    return _take(call, plan, result)
 
 
-def _note_raised(run: ActiveCall, error: BaseException) -> None:
+def _note_raised(call: ActiveCall, error: BaseException) -> None:
     """Note how the handler ended that raised; raise what stands for a cancellation of its own."""
     if isinstance(error, (TimedOut, Cancelled, ConflictError, EffectUnknownError)):
         return
     if isinstance(error, asyncio.CancelledError):
-        if error is not run.left_child and not _is_cancelled(run):
+        if error is not call.left_child and not _is_cancelled(call):
             msg = "a task that it awaited was cancelled, although the call was not"
             raise RuntimeError(msg) from error
-    elif isinstance(error, Exception) and run.closed is None and not run.was_cancelled:
+    elif isinstance(error, Exception) and call.closed is None and not call.was_cancelled:
         # Else nobody waited for it any more.
-        is_planned = isinstance(error, (*PAUSES, *run.executor.engine.interrupts))
-        run.handler_state = HandlerState.after(False if is_planned else was_sent(error))
+        is_planned = isinstance(error, (*PAUSES, *call.executor.engine.interrupts))
+        call.handler_state = HandlerState.after(False if is_planned else was_sent(error))
     if not isinstance(error, Exception):
         # Raised within the handler, it interrupts the thread or the task that runs it.
-        run.tell_abandoned()
+        call.tell_abandoned()
 
 
-def _take(run: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:
-    if run.closed is not None or run.is_bounded:
-        run.check_limits()
+def _take(call: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:
+    if call.closed is not None or call.is_bounded:
+        call.check_limits()
     if plan.wraps and result.__class__ in _VALUES:
         given = ToolResult.ok(result)
     else:
-        given = _read_result(run, plan, result)
+        given = _read_result(call, plan, result)
     # Nobody would have waited for it any more, had the call been given up.
-    run.handler_state = RETURNED if given.success else HandlerState.FAILED
+    call.handler_state = RETURNED if given.success else HandlerState.FAILED
     return given
 
 
-def _is_cancelled(run: ActiveCall) -> bool:
+def _is_cancelled(call: ActiveCall) -> bool:
     """Tell whether somebody cancelled the task that waits; if not, the handler raised by itself."""
-    if not run.on_loop:
+    if not call.on_loop:
         return False
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
-def _read_result(run: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:
+def _read_result(call: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:
     kind = result.__class__
     if issubclass(kind, ToolResult):
         message: object = result.message
@@ -241,45 +241,45 @@ def _read_result(run: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any
         return ToolResult.ok(result)
     else:
         what = f"{type(result).__name__}, not a ToolResult"
-    msg = f"Internal error in {run.name}: its handler returned {what}. It cannot be used as it is."
+    msg = f"Internal error in {call.name}: its handler returned {what}. It cannot be used as it is."
     raise CallRejected(Status.ERROR, msg)
 
 
 # --- Answers of plugins, applied to the session
 
 
-def apply_result(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
+def apply_result(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
     """Let the session have what the result changes, where plugins may answer or are told of it."""
-    if run.answer.__class__ is Replay:
-        _apply_changes(run, run.answer)
-    elif run.result.value is not None:
-        run.branch.dispatch(run.result.value)
+    if call.answer.__class__ is Replay:
+        _apply_changes(call, call.answer)
+    elif call.result.value is not None:
+        call.branch.dispatch(call.result.value)
     if table.retelling or plan.tool.idempotency is not None:
         try:
-            run.session_changes = run.branch.changes()
+            call.session_changes = call.branch.changes()
         except SnapshotError as error:
-            run.session_changes = error
+            call.session_changes = error
 
 
-def _apply_changes(run: ActiveCall, replay: Replay) -> None:
+def _apply_changes(call: ActiveCall, replay: Replay) -> None:
     """Let the session have what the earlier call changed, unless it has."""
     changes, reason = replay.changes, replay.unportable
     effect_id = replay.effect_id
     if changes is None and reason is None:
         return
-    if effect_id is not None and run.branch.has_applied(effect_id):
+    if effect_id is not None and call.branch.has_applied(effect_id):
         return
     if changes is not None:
         try:
-            run.branch.redo(changes, kinds=named_in(changes))
+            call.branch.redo(changes, kinds=named_in(changes))
         except StateError as error:
             reason = str(error)
         else:
             if effect_id is not None:
-                run.branch.mark_applied(effect_id)
+                call.branch.mark_applied(effect_id)
             return
     raise CallRefused(
-        f"{run.name} has done this already, in another session; what it changed there cannot "
+        f"{call.name} has done this already, in another session; what it changed there cannot "
         f"be carried over to this one: {str(reason).rstrip('.')}. It was not run again. This "
         "requires human intervention."
     )

@@ -37,14 +37,14 @@ def add_origin_note(error: BaseException, who: str, hook: str) -> None:
 
 
 def log_observer_error(
-    run: ActiveCall, log: logging.Logger, plugin: str, hook: str, message: str
+    call: ActiveCall, log: logging.Logger, plugin: str, hook: str, message: str
 ) -> None:
     """Log the exception of an observer that is being handled, by which no call fails.
 
     The first of a plugin in a hook is a notice: nobody would hear of it otherwise.
     """
-    extra = NOTICE if run.executor.engine.fails_first(plugin, hook) else None
-    log_failure(run, log, message, plugin, extra=extra)
+    extra = NOTICE if call.executor.engine.fails_first(plugin, hook) else None
+    log_failure(call, log, message, plugin, extra=extra)
 
 
 def hook_failed(hook: Implementation, error: Exception) -> PluginFailed:
@@ -100,7 +100,7 @@ def waits(value: object) -> bool:
 
 
 def settle(
-    run: Asker, value: Any, limit: Limit | None = None, *, via: Awaiting | None = None
+    call: Asker, value: Any, limit: Limit | None = None, *, via: Awaiting | None = None
 ) -> Staged:
     """Return the value, awaited first when it has to be, within the limits of the call.
 
@@ -109,50 +109,50 @@ def settle(
     if not waits(value):
         return value
     if limit is None:
-        limit = run.limit_without_timeout()
+        limit = call.limit_without_timeout()
     awaiting = via or _await
     try:
         return (
-            yield Run(lambda: awaiting(value), is_async=True, limit=limit, owner=run, inline=True)
+            yield Run(lambda: awaiting(value), is_async=True, limit=limit, owner=call, inline=True)
         )
     except BaseException:
         _close_unbegun(value)
         raise
 
 
-def settle_for(run: Asker, implementation: Implementation, answer: Any) -> Staged:
+def settle_for(call: Asker, implementation: Implementation, answer: Any) -> Staged:
     """Return the answer of an implementation, awaited first when it has to be."""
     try:
-        return (yield from settle(run, answer))
+        return (yield from settle(call, answer))
     except Exception as error:
         add_origin_note(error, implementation.title, implementation.hook)
         raise
 
 
-def await_uninterrupted(run: Asker, value: Any) -> Staged:
+def await_uninterrupted(call: Asker, value: Any) -> Staged:
     """Return the value, awaited first when it has to be, whoever interrupts meanwhile.
 
     What keeps or puts back a call's changes is not left half done.
     """
     if not waits(value):
         return value
-    return (yield Run(lambda: _await(value), True, ENDLESS, run, False, uninterruptible=True))  # noqa: FBT003 - see Run
+    return (yield Run(lambda: _await(value), True, ENDLESS, call, False, uninterruptible=True))  # noqa: FBT003 - see Run
 
 
-def on_worker(run: Asker, function: Callable[[], Any]) -> Run:
+def on_worker(call: Asker, function: Callable[[], Any]) -> Run:
     """Return the step that calls a function on a worker; it is waited for, whoever interrupts."""
-    return Run(function, False, ENDLESS, run, False, uninterruptible=True)  # noqa: FBT003 - see Run
+    return Run(function, False, ENDLESS, call, False, uninterruptible=True)  # noqa: FBT003 - see Run
 
 
-def off_loop(run: Asker, function: Callable[[], Any]) -> Staged:
+def off_loop(call: Asker, function: Callable[[], Any]) -> Staged:
     """Return what a function gives that may block: on a worker, where an event loop waits."""
-    if not run.on_loop:
+    if not call.on_loop:
         return function()
     try:
-        given, error = yield on_worker(run, partial(_ended, function))
+        given, error = yield on_worker(call, partial(_ended, function))
     except GeneratorExit:
         # The loop has gone: what is left to do is done here.
-        run.on_loop = False
+        call.on_loop = False
         raise
     if error is not None:
         raise error
@@ -168,7 +168,7 @@ def _ended(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 
 
 def perform(
-    run: Asker,
+    call: Asker,
     participant: Participant | HeldResource,
     step: str,
     settling: Callable[[Asker, Any], Staged] = await_uninterrupted,
@@ -179,23 +179,23 @@ def perform(
     is waited for, whoever interrupts.
     """
     method = getattr(participant, step)
-    if run.on_loop and may_wait(participant, step):
-        return _perform_aside(run, method, settling)
+    if call.on_loop and may_wait(participant, step):
+        return _perform_aside(call, method, settling)
     given = method()
     # Because most methods give nothing, no generator is made for them.
-    return () if given is None else settling(run, given)
+    return () if given is None else settling(call, given)
 
 
 def _perform_aside(
-    run: Asker, method: Callable[[], Any], settling: Callable[[Asker, Any], Staged]
+    call: Asker, method: Callable[[], Any], settling: Callable[[Asker, Any], Staged]
 ) -> Staged:
-    given = yield from off_loop(run, method)
-    return None if given is None else (yield from settling(run, given))
+    given = yield from off_loop(call, method)
+    return None if given is None else (yield from settling(call, given))
 
 
-def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:
+def ask(call: Asker, implementation: Implementation, *args: Any) -> Any:
     """Call one implementation; on an event loop, log one that blocks it."""
-    started = perf_counter() if run.on_loop else 0.0
+    started = perf_counter() if call.on_loop else 0.0
     try:
         return implementation.call(*args)
     except Exception as error:
@@ -215,19 +215,19 @@ def tell_of_blocking(who: Implementation | Rule, started: float) -> None:
     )
 
 
-def first_result(run: Asker, implementations: tuple[Implementation, ...], *args: Any) -> Staged:
+def first_result(call: Asker, implementations: tuple[Implementation, ...], *args: Any) -> Staged:
     """Return the first answer that is not None, also after awaiting."""
     for each in implementations:
-        answer = ask(run, each, *args)
+        answer = ask(call, each, *args)
         if answer is not None:
-            answer = yield from settle_for(run, each, answer)
+            answer = yield from settle_for(call, each, answer)
             if answer is not None:
                 return answer
     return None
 
 
 def observe(
-    run: ActiveCall, implementations: tuple[Implementation, ...], what: str, *args: Any
+    call: ActiveCall, implementations: tuple[Implementation, ...], what: str, *args: Any
 ) -> None:
     """Call all implementations, each by itself; what they raise is logged.
 
@@ -237,10 +237,10 @@ def observe(
     interruption: BaseException | None = None
     for each in implementations:
         try:
-            ask(run, each, *args)
+            ask(call, each, *args)
         except Exception:  # noqa: BLE001 - logged without secrets
             text = f"Plugin %s failed in {what}; the call is not affected."
-            log_observer_error(run, log, each.plugin, what, text)
+            log_observer_error(call, log, each.plugin, what, text)
         except BaseException as error:  # noqa: BLE001 - raised when all have been called
             interruption = error
     if interruption is not None:

@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from toolstile.pipeline.call import ActiveCall
 
 
-def mask(run: ActiveCall, text: str) -> str:
+def mask(call: ActiveCall, text: str) -> str:
     """Return the text with every secret of the call masked."""
-    return hide(text, secrets_of_call(run))
+    return hide(text, secrets_of_call(call))
 
 
-def note_secrets(run: ActiveCall, value: object, codec: ValueCodec) -> None:
+def note_secrets(call: ActiveCall, value: object, codec: ValueCodec) -> None:
     """Note the secrets in a call's value, which the codec of its type knows."""
     try:
         # Nobody may have asked for it as JSON so far.
-        plain = json.loads(codec.encode(value) if run.data is None else run.data)
+        plain = json.loads(codec.encode(value) if call.data is None else call.data)
     except (ValueError, TypeError, RecursionError):
         plain = value
     found = [*secrets_in(value), *secrets_of(plain, codec.secret_schema())]
     # Of a masked field, the mask is found.
-    run.result_secrets = tuple(each for each in found if each.strip("*"))
+    call.result_secrets = tuple(each for each in found if each.strip("*"))
 
 
-def holds_secrets(run: ActiveCall, *written: str | bytes | None) -> bool:
+def holds_secrets(call: ActiveCall, *written: str | bytes | None) -> bool:
     """Tell whether anything in the texts is a secret of the call."""
-    secrets = secrets_of_call(run)
+    secrets = secrets_of_call(call)
     if not secrets:
         return False
     texts = [each.decode() if isinstance(each, bytes) else each or "" for each in written]
@@ -59,26 +59,26 @@ def without_masked(
 
 
 def log_failure(
-    run: ActiveCall,
+    call: ActiveCall,
     log: logging.Logger,
     message: str,
     *args: object,
     extra: Mapping[str, object] | None = None,
 ) -> None:
     """Log the exception that is being handled, with its traceback and without secrets."""
-    text = mask(run, f"{message % args}\n{traceback.format_exc().rstrip()}")
+    text = mask(call, f"{message % args}\n{traceback.format_exc().rstrip()}")
     log.error("%s", text, extra=extra)
 
 
-def secrets_of_call(run: ActiveCall) -> list[str]:
+def secrets_of_call(call: ActiveCall) -> list[str]:
     """Return the secrets in a call's params and value, and its user's credentials."""
-    found = [*run.result_secrets]
-    if run.params is not None and run.plan is not None:
+    found = [*call.result_secrets]
+    if call.params is not None and call.plan is not None:
         # Nothing that can be shared is of a type that hides its value.
-        if not run.plan.shares_params:
-            found += secrets_in(run.params)
-        if schema := run.plan.tool.params_codec.secret_schema():
-            found += secrets_of(json.loads(run.arguments), schema)
-    if run.executor.auth is not None:
-        found += secrets_in(run.executor.auth)
+        if not call.plan.shares_params:
+            found += secrets_in(call.params)
+        if schema := call.plan.tool.params_codec.secret_schema():
+            found += secrets_of(json.loads(call.arguments), schema)
+    if call.executor.auth is not None:
+        found += secrets_in(call.executor.auth)
     return found

@@ -21,12 +21,12 @@ from toolstile_hookspecs.codecs import as_json
 log = logging.getLogger(__name__)
 
 
-def shown_call(run: ActiveCall) -> ToolCall:
+def shown_call(call: ActiveCall) -> ToolCall:
     """Return the call for plugins to see: from now on one in which nothing can be changed."""
-    given = run.call_made.arguments
+    given = call.call_made.arguments
     if not isinstance(given, (str, bytes, MappingProxyType)):
-        run.call_made = replace(run.call_made, arguments=_unchangeable(given))
-    return run.call_made
+        call.call_made = replace(call.call_made, arguments=_unchangeable(given))
+    return call.call_made
 
 
 def _unchangeable(arguments: Mapping[str, Any]) -> str | bytes | Mapping[str, Any]:
@@ -39,7 +39,7 @@ def _unchangeable(arguments: Mapping[str, Any]) -> str | bytes | Mapping[str, An
 
 
 def look_up(
-    run: ActiveCall, table: DispatchTable, by_name: ToolPlan | None
+    call: ActiveCall, table: DispatchTable, by_name: ToolPlan | None
 ) -> Generator[Step, Any, ToolPlan]:
     """Return the plan of the tool that plugins know, or else of the prompt's tool of that name.
 
@@ -48,30 +48,30 @@ def look_up(
     """
     tool: Tool[Any, Any] | None = None
     if table.lookups:
-        tool = yield from _ask_lookups(run, table)
-    plan = by_name if tool is None else _plan_of(run, table, tool)
+        tool = yield from _ask_lookups(call, table)
+    plan = by_name if tool is None else _plan_of(call, table, tool)
     if plan is None:
-        missing, name = table.missing, run.call_made.name
+        missing, name = table.missing, call.call_made.name
         remedy = missing.withheld.get(str(name), "")
         raise CallRejected(Status.UNKNOWN_TOOL, missing.explain(name), remedy)
-    if run.parent is not None:
-        _check_declared(run, run.parent.tool, plan.tool)
+    if call.parent is not None:
+        _check_declared(call, call.parent.tool, plan.tool)
     return plan
 
 
-def _plan_of(run: ActiveCall, table: DispatchTable, tool: Tool[Any, Any]) -> ToolPlan | None:
+def _plan_of(call: ActiveCall, table: DispatchTable, tool: Tool[Any, Any]) -> ToolPlan | None:
     if tool.name in table.missing.left_out:
         return None
     offered = table.plans.get(tool.name)
     # The catalog's own tool is meant as it is offered here, where it may be corrected.
-    is_same = offered is not None and tool is run.executor.catalog.get(tool.name)
-    return offered if is_same else run.executor.plan_of(tool)
+    is_same = offered is not None and tool is call.executor.catalog.get(tool.name)
+    return offered if is_same else call.executor.plan_of(tool)
 
 
-def _ask_lookups(run: ActiveCall, table: DispatchTable) -> Staged:
-    call, catalog = shown_call(run), run.executor.catalog
+def _ask_lookups(call: ActiveCall, table: DispatchTable) -> Staged:
+    made, catalog = shown_call(call), call.executor.catalog
     for each in table.lookups:
-        found = yield from first_result(run, (each,), call, catalog)
+        found = yield from first_result(call, (each,), made, catalog)
         if found is not None:
             if not isinstance(found, Tool):
                 raise wrong_answer(each, found, "a Tool, or None")
@@ -79,7 +79,7 @@ def _ask_lookups(run: ActiveCall, table: DispatchTable) -> Staged:
     return None
 
 
-def _check_declared(run: ActiveCall, caller: Tool[Any, Any], tool: Tool[Any, Any]) -> None:
+def _check_declared(call: ActiveCall, caller: Tool[Any, Any], tool: Tool[Any, Any]) -> None:
     """Check that the caller of a nested call declares the tool in its `depends_on`.
 
     Raises:
@@ -87,7 +87,7 @@ def _check_declared(run: ActiveCall, caller: Tool[Any, Any], tool: Tool[Any, Any
     """
     if tool is caller or not {*names_of_dependencies(caller)}.isdisjoint(tool.policy_names):
         return
-    if run.executor.strict_depends:
+    if call.executor.strict_depends:
         raise CallRejected(
             Status.DENIED,
             f"{caller.label} cannot call {tool.label}, which its depends_on does not name. This "
@@ -107,46 +107,46 @@ def _warn_of_undeclared(caller: Tool[Any, Any], tool: Tool[Any, Any]) -> None:
     )
 
 
-def parse(run: ActiveCall, tool: Tool[Any, Any], call: ToolCall) -> None:
+def parse(call: ActiveCall, tool: Tool[Any, Any], made: ToolCall) -> None:
     """Turn the call's arguments into params, by the tool's own types.
 
     Raises:
         ToolValidationError: Naming every fault at once.
         CallRejected: When there is too much of them.
     """
-    given = call.arguments
+    given = made.arguments
     arguments = given if isinstance(given, str) else as_json(given)
-    if len(arguments) > run.executor.max_arguments:
+    if len(arguments) > call.executor.max_arguments:
         raise CallRejected(
             Status.INVALID,
-            f"Invalid arguments for {run.name}: {len(arguments):,} bytes, "
-            f"{run.executor.max_arguments:,} are allowed. Send less, then retry.",
+            f"Invalid arguments for {call.name}: {len(arguments):,} bytes, "
+            f"{call.executor.max_arguments:,} are allowed. Send less, then retry.",
         )
-    run.arguments = arguments
+    call.arguments = arguments
     # Everyone who reads the arguments again finds the params that the handler is given.
-    run.params, run.arguments = tool.params_codec.read(arguments)
+    call.params, call.arguments = tool.params_codec.read(arguments)
 
 
-def ask_parsers(run: ActiveCall, table: DispatchTable, call: ToolCall) -> Staged:
+def ask_parsers(call: ActiveCall, table: DispatchTable, made: ToolCall) -> Staged:
     """Turn the call's arguments into params, through the plugins that have a say in it."""
-    tool = run.tool
+    tool = call.tool
     wrapped = WrapperStack()
     try:
         for each in table.parse_wrappers:
-            wrapped.enter(each, tool, call)
-        params = yield from first_result(run, table.parses, tool, call)
+            wrapped.enter(each, tool, made)
+        params = yield from first_result(call, table.parses, tool, made)
         if params is None:
-            parse(run, tool, call)
-            params = run.params
+            parse(call, tool, made)
+            params = call.params
     except BaseException as error:  # noqa: BLE001 - the wrappers see it first
         params = wrapped.fail(error)
     else:
         params = wrapped.leave(params)
     # What was parsed may still be in a plugin's hands: the call gets a copy of its own.
-    run.arguments = tool.params_codec.encode(params)
+    call.arguments = tool.params_codec.encode(params)
     try:
-        run.params = tool.params_codec.decode(run.arguments)
+        call.params = tool.params_codec.decode(call.arguments)
     except ToolValidationError as error:
         if tool.params_codec.fits(params) is None:
-            raise unreadable(run.name, "params", error) from error
+            raise unreadable(call.name, "params", error) from error
         raise

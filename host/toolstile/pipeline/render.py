@@ -31,82 +31,84 @@ log = logging.getLogger("toolstile.pipeline")
 _WHOLE = "it is the outcome of another call; return its result, or its text"
 
 
-def render(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
+def render(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
     """Write the value as JSON, and what the model reads.
 
     Raises:
         CallRejected: When the value has no JSON form.
     """
-    tool, result = plan.tool, run.result
+    tool, result = plan.tool, call.result
     if tool.exclude_value_from_context and not result.exclude_value_from_context:
-        result = run.result = replace(result, exclude_value_from_context=True)
+        result = call.result = replace(result, exclude_value_from_context=True)
     value = result.value
-    if run.reruns:
-        run.data, run.tells_json = None, False
+    if call.reruns:
+        call.data, call.tells_json = None, False
     if value is not None:
         codec = tool.result_codec
         if not result.exclude_value_from_context:
             if _is_read_once(value.__class__):
                 kind = value.__class__.__name__
                 msg = f"its value is a {kind}, which can be read once only"
-                raise CallRejected(Status.ERROR, f"Internal error in {run.name}: {msg}.")
+                raise CallRejected(Status.ERROR, f"Internal error in {call.name}: {msg}.")
             try:
-                run.data = codec.encode(value)
+                call.data = codec.encode(value)
             except (ValueError, TypeError, RecursionError) as error:
                 reason = _WHOLE if isinstance(value, Outcome) else why_unwritable(error)
                 msg = f"its value cannot be written as JSON ({reason})"
-                raise CallRejected(Status.ERROR, f"Internal error in {run.name}: {msg}.") from error
+                raise CallRejected(
+                    Status.ERROR, f"Internal error in {call.name}: {msg}."
+                ) from error
         if codec.secret_schema():
-            note_secrets(run, value, codec)
-    if run.data is not None and len(run.data) > run.executor.max_text and run.parent is None:
-        _fit(run, plan)
+            note_secrets(call, value, codec)
+    if call.data is not None and len(call.data) > call.executor.max_text and call.parent is None:
+        _fit(call, plan)
     if (
-        run.data is not None
+        call.data is not None
         and not table.renders
         and not table.render_wrappers
         and reads_as_json(result)
     ):
         # The event makes the text of the JSON, for whoever reads it.
-        run.tells_json = True
+        call.tells_json = True
     else:
-        _render_text(run, table, plan)
+        _render_text(call, table, plan)
 
 
-def _render_text(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
+def _render_text(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
     try:
         if table.renders or table.render_wrappers:
-            run.text = _ask_renderers(run, table, plan)
+            call.text = _ask_renderers(call, table, plan)
         else:
-            run.text = render_result(run.result, run.data)
+            call.text = render_result(call.result, call.data)
     except Exception:  # noqa: BLE001 - logged without secrets
-        log_failure(run, log, "Rendering the result of %s failed; its plain form is used.", run)
-        run.text = _render_plainly(run)
-    if (text := legible(run.text)) != run.text:
-        run.text = text
-        run.result = replace(run.result, message=legible(run.result.message))
+        log_failure(call, log, "Rendering the result of %s failed; its plain form is used.", call)
+        call.text = _render_plainly(call)
+    if (text := legible(call.text)) != call.text:
+        call.text = text
+        call.result = replace(call.result, message=legible(call.result.message))
     # The caller of a nested call may need all of it, and is no model.
-    value = run.result.value
-    if len(run.text) > run.executor.max_text and run.parent is None:
+    value = call.result.value
+    if len(call.text) > call.executor.max_text and call.parent is None:
         # The model reads the lines of a list for its items, so that a cut would lose some of them.
         is_text = value is None or isinstance(value, str) or hasattr(value, "render")
-        if not (run.result.exclude_value_from_context or is_text):
-            _check_size(run, run.text)
-        run.text = cut(run.text, run.executor.max_text)
+        if not (call.result.exclude_value_from_context or is_text):
+            _check_size(call, call.text)
+        call.text = cut(call.text, call.executor.max_text)
     # A dataclass without `render()` reads as JSON, too.
-    run.tells_json = run.text.encode() == run.data
+    call.tells_json = call.text.encode() == call.data
 
 
-def _fit(run: ActiveCall, plan: ToolPlan) -> None:
+def _fit(call: ActiveCall, plan: ToolPlan) -> None:
     """Make a value fit that may be too long; dialects pass on the parts of contents, one by one."""
-    value: Any = run.result.value
+    value: Any = call.result.value
     if value.__class__ is Contents:
         if value.structured is not None:
-            _check_size(run, json.dumps(value.structured, ensure_ascii=False, default=str))
-        if len(value.render()) > run.executor.max_text:
-            run.result = replace(run.result, value=_shortened(value, run.executor.max_text))
-            run.data = plan.tool.result_codec.encode(run.result.value)
-    elif reads_as_json(run.result) and run.data is not None:
-        _check_size(run, run.data.decode())
+            _check_size(call, json.dumps(value.structured, ensure_ascii=False, default=str))
+        if len(value.render()) > call.executor.max_text:
+            call.result = replace(call.result, value=_shortened(value, call.executor.max_text))
+            call.data = plan.tool.result_codec.encode(call.result.value)
+    elif reads_as_json(call.result) and call.data is not None:
+        _check_size(call, call.data.decode())
 
 
 def _shortened(contents: Contents, most: int) -> Contents:
@@ -130,17 +132,17 @@ def _shorter(part: Content, most: int) -> Content:
     return part
 
 
-def _check_size(run: ActiveCall, text: str) -> None:
+def _check_size(call: ActiveCall, text: str) -> None:
     """Refuse a structured value that is too long for a model: a part of its JSON has no meaning."""
-    most = run.executor.max_text
+    most = call.executor.max_text
     if len(text) <= most:
         return
-    tool = run.plan.tool if run.plan is not None else None
+    tool = call.plan.tool if call.plan is not None else None
     is_over = tool is None or tool.contained or tool.category == "read"
     told = "then retry" if is_over else "after you have found out whether its effect happened"
     raise CallRejected(
         Status.ERROR,
-        f"{run.name} ran, but its value takes {len(text):,} characters, and a model is given "
+        f"{call.name} ran, but its value takes {len(text):,} characters, and a model is given "
         f"{most:,} at most. Ask for less, {told}.",
     )
 
@@ -150,15 +152,15 @@ def _is_read_once(kind: type[Any]) -> bool:
     return hasattr(kind, "__next__")
 
 
-def _ask_renderers(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> str:
+def _ask_renderers(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> str:
     wrapped = WrapperStack()
     try:
         for each in table.render_wrappers:
-            wrapped.enter(each, plan.tool, run.result)
-        answers = (ask(run, each, plan.tool, run.result) for each in table.renders)
+            wrapped.enter(each, plan.tool, call.result)
+        answers = (ask(call, each, plan.tool, call.result) for each in table.renders)
         text = next((each for each in answers if each is not None), None)
         if text is None:
-            text = render_result(run.result, run.data)
+            text = render_result(call.result, call.data)
     except BaseException as error:  # noqa: BLE001 - the wrappers see it first
         text = wrapped.fail(error)
     else:
@@ -169,9 +171,9 @@ def _ask_renderers(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> str
     return text
 
 
-def _render_plainly(run: ActiveCall) -> str:
+def _render_plainly(call: ActiveCall) -> str:
     """Return the host's own rendering, or the value as JSON where that fails, too."""
     with suppress(Exception):
-        return render_result(run.result, run.data)
-    value = run.data.decode() if run.data is not None else ""
-    return "\n".join(part for part in (run.result.message, value) if part)
+        return render_result(call.result, call.data)
+    value = call.data.decode() if call.data is not None else ""
+    return "\n".join(part for part in (call.result.message, value) if part)

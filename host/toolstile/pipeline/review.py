@@ -61,127 +61,127 @@ class ArgumentsEdited(Exception):
         self.call = call
 
 
-def review(run: ActiveCall) -> Staged:
+def review(call: ActiveCall) -> Staged:
     """Show what a call that has run would change, before its commit turn.
 
     Raises:
         CallRejected: When the approver denies it.
         ArgumentsEdited: When the approver wants other arguments.
     """
-    if run.executor.dry_run:
-        if run.parent is None:
-            yield from _note_diff(run)
-    elif run.asks:
-        yield from _approve_diff(run)
+    if call.executor.dry_run:
+        if call.parent is None:
+            yield from _note_diff(call)
+    elif call.asks:
+        yield from _approve_diff(call)
 
 
-def is_as_shown(run: ActiveCall) -> Staged:
+def is_as_shown(call: ActiveCall) -> Staged:
     """Tell whether the call would still change what was approved, and nothing else.
 
     Others may have changed what it stands on, and what its handler left behind may still write.
     """
-    if run.approved is None or run.executor.dry_run:
+    if call.approved is None or call.executor.dry_run:
         return True
-    diff = yield from describe(run)
-    return digest_of(run, diff) == run.approved
+    diff = yield from describe(call)
+    return digest_of(call, diff) == call.approved
 
 
-def refuse_changed(run: ActiveCall) -> Staged:
+def refuse_changed(call: ActiveCall) -> Staged:
     """Deny a call whose diff has changed after it was approved.
 
     Raises:
         CallRejected: Saying so.
     """
-    if not (yield from is_as_shown(run)):
+    if not (yield from is_as_shown(call)):
         raise CallRejected(
             Status.DENIED,
-            f"{run.name} was denied: what it would change came out differently after a person had "
+            f"{call.name} was denied: what it would change came out differently after a person had "
             "approved it. Nothing of it is kept. Its handler must have ended all its work when it "
             "returns; retry it to ask for approval again.",
         )
 
 
-def start_over(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Staged:
+def start_over(call: ActiveCall, table: DispatchTable, edited: ToolCall) -> Staged:
     """Take a call back that has run, and check it with the arguments it was edited to."""
-    yield from undo(run)
-    tell_rollback(run, table, "A person edited the arguments.")
-    run.answer, run.claimed, run.replayed = None, False, False
-    run.renew()
-    run.stage = Stage.PARSE
-    yield from parse_edited(run, table, edited)
-    run.check_limits()
-    run.stage = Stage.CHECK
-    reasons = run.asks
-    assert run.plan is not None  # noqa: S101 - looked up before
-    if (objections := check(run, table, run.plan)) is not None:
+    yield from undo(call)
+    tell_rollback(call, table, "A person edited the arguments.")
+    call.answer, call.claimed, call.replayed = None, False, False
+    call.renew()
+    call.stage = Stage.PARSE
+    yield from parse_edited(call, table, edited)
+    call.check_limits()
+    call.stage = Stage.CHECK
+    reasons = call.asks
+    assert call.plan is not None  # noqa: S101 - looked up before
+    if (objections := check(call, table, call.plan)) is not None:
         yield from objections
     # Whoever edited is shown what that comes to, also where nothing asks any more.
-    run.asks = run.asks or reasons
-    run.branch.refork()
+    call.asks = call.asks or reasons
+    call.branch.refork()
 
 
-def _approve_diff(run: ActiveCall) -> Staged:
-    run.stage = Stage.APPROVE
+def _approve_diff(call: ActiveCall) -> Staged:
+    call.stage = Stage.APPROVE
     # What joined, or was written, while a person looks would be kept and was never shown.
-    yield from close_to_nested(run)
-    run.branch.frozen = True
+    yield from close_to_nested(call)
+    call.branch.frozen = True
     try:
-        diff = yield from _note_diff(run)
-        digest = digest_of(run, diff)
-        if digest == run.approved:
+        diff = yield from _note_diff(call)
+        digest = digest_of(call, diff)
+        if digest == call.approved:
             return
-        run.release_commit_turn()
-        telling = partial(change_set_of, run, mask(run, diff))
-        answer = yield from approve(run, run.asks, diff, telling)
+        call.release_commit_turn()
+        telling = partial(change_set_of, call, mask(call, diff))
+        answer = yield from approve(call, call.asks, diff, telling)
         if answer.answer is Answer.EDITED:
-            edited, arguments = as_edited(run, answer)
-            if arguments != canonical(run):
+            edited, arguments = as_edited(call, answer)
+            if arguments != canonical(call):
                 raise ArgumentsEdited(edited)
-        run.check_limits()
-        yield from _check_again(run)
-        run.approved = digest
+        call.check_limits()
+        yield from _check_again(call)
+        call.approved = digest
     finally:
-        run.branch.frozen = False
+        call.branch.frozen = False
 
 
-def _check_again(run: ActiveCall) -> Staged:
+def _check_again(call: ActiveCall) -> Staged:
     """Ask the rules once more, in the state that the call would fork from now."""
-    run.stage = Stage.CHECK
-    kept = run.branch, run.scope, run.context
-    run.fork()
-    run.branch.frozen = True
+    call.stage = Stage.CHECK
+    kept = call.branch, call.scope, call.context
+    call.fork()
+    call.branch.frozen = True
     try:
-        yield from recheck_policies(run)
-        yield from undo(run, participants=False)
+        yield from recheck_policies(call)
+        yield from undo(call, participants=False)
     finally:
-        branch, scope = run.branch, run.scope
-        run.branch, run.scope, run.context = kept
+        branch, scope = call.branch, call.scope
+        call.branch, call.scope, call.context = kept
         branch.close("The checks are over.")
         scope.close()
 
 
-def _note_diff(run: ActiveCall) -> Staged:
+def _note_diff(call: ActiveCall) -> Staged:
     """Work out what the call would change; returns it, and notes it without secrets."""
-    diff = yield from describe(run)
-    run.set_attribute(DIFF, mask(run, diff))
+    diff = yield from describe(call)
+    call.set_attribute(DIFF, mask(call, diff))
     return diff
 
 
-def describe(run: ActiveCall) -> Generator[Step, Any, str]:
+def describe(call: ActiveCall) -> Generator[Step, Any, str]:
     """Return what a call would change, secrets included."""
     parts: list[str] = []
     silent: list[str] = []
-    if first := dict.fromkeys(path for each in run.decisions for path in each.paths):
+    if first := dict.fromkeys(path for each in call.decisions for path in each.paths):
         parts.append(_part("decide on", "\n".join(first)))
-    changes = run.branch.describe_changes()
+    changes = call.branch.describe_changes()
     if changes:
         parts.append(_part("session", "\n".join(changes)))
-    for each in [*run.participants, *run.scope.participants()]:
+    for each in [*call.participants, *call.scope.participants()]:
         name = str(getattr(each, "name", None) or type(each).__name__)
         if not callable(getattr(each, "diff", None)):
             silent.append(name)
             continue
-        shown = yield from perform(run, each, "diff", settle)
+        shown = yield from perform(call, each, "diff", settle)
         if shown:
             parts.append(_part(name, str(shown)))
     if silent:
@@ -196,16 +196,16 @@ def _part(name: str, text: str) -> str:
 # --- Change sets
 
 
-def change_set_of(run: ActiveCall, diff: str) -> ChangeSet | None:
+def change_set_of(call: ActiveCall, diff: str) -> ChangeSet | None:
     """Return all that a call did, which waits to commit; None where not all of it can be told."""
     parts: dict[str, str] = {}
     try:
-        for name, participant in _participants(run):
+        for name, participant in _participants(call):
             told = getattr(participant, "told", None)
             if name is None or told is None:
                 return None
             parts[name] = told()
-        made = _made(run, diff, parts)
+        made = _made(call, diff, parts)
     except (StateError, ToolValidationError):
         # Not all of it has a JSON form.
         return None
@@ -213,36 +213,36 @@ def change_set_of(run: ActiveCall, diff: str) -> ChangeSet | None:
     return made if size <= MOST_BYTES else None
 
 
-def _participants(run: ActiveCall) -> Iterator[tuple[str | None, Any]]:
+def _participants(call: ActiveCall) -> Iterator[tuple[str | None, Any]]:
     """Yield what takes part, but those who only record, with the names under which it is found."""
-    for participant in run.participants:
+    for participant in call.participants:
         if not hasattr(participant, "contribute"):
             yield None, participant
-    names = {id(run.scope.part_of(type_)): type_name(type_) for type_ in run.scope.given_types()}
-    for part in run.scope.participants():
+    names = {id(call.scope.part_of(type_)): type_name(type_) for type_ in call.scope.given_types()}
+    for part in call.scope.participants():
         yield names.get(id(part)), part
 
 
-def _made(run: ActiveCall, diff: str, parts: dict[str, str]) -> ChangeSet:
-    changed = run.branch.record_changes
+def _made(call: ActiveCall, diff: str, parts: dict[str, str]) -> ChangeSet:
+    changed = call.branch.record_changes
     kept = [new for _, new in changed.values() if new is not None]
     told = {each["policy_name"]: each for each in dumped(PolicyState, kept)}
     return ChangeSet(
-        tool=run.tool.name,
-        message=run.result.message,
-        value=_written(run),
-        excluded=run.result.exclude_value_from_context,
-        session=run.branch.changes(),
-        slices=run.branch.base_digests(),
+        tool=call.tool.name,
+        message=call.result.message,
+        value=_written(call),
+        excluded=call.result.exclude_value_from_context,
+        session=call.branch.changes(),
+        slices=call.branch.base_digests(),
         records={name: told.get(name) for name in changed},
         parts=parts,
         diff=diff,
     )
 
 
-def _written(run: ActiveCall) -> str | None:
+def _written(call: ActiveCall) -> str | None:
     """Return the value of the result as JSON from which the same value is read."""
-    value, codec = run.result.value, run.tool.result_codec
+    value, codec = call.result.value, call.tool.result_codec
     if value is None:
         return None
     written: bytes = codec.encode(value)
@@ -251,32 +251,32 @@ def _written(run: ActiveCall) -> str | None:
     return written.decode()
 
 
-def applied(run: ActiveCall, changes: ChangeSet) -> ToolResult[Any]:
+def applied(call: ActiveCall, changes: ChangeSet) -> ToolResult[Any]:
     """Return the result of a call whose changes are made on the branch of another one.
 
     Raises:
         ConflictError: When what they stand on has moved.
     """
     try:
-        run.branch.check_digests(changes.slices)
-        types = {type_name(each): each for each in run.executor.resources.bindings}
+        call.branch.check_digests(changes.slices)
+        types = {type_name(each): each for each in call.executor.resources.bindings}
         for name, text in changes.parts.items():
-            _ = run.scope.get(types[name])
-            run.scope.part_of(types[name]).redo(text)
+            _ = call.scope.get(types[name])
+            call.scope.part_of(types[name]).redo(text)
         kept = [record for record in changes.records.values() if record is not None]
         records = {each.policy_name: each for each in loaded(PolicyState, kept)}
-        run.branch.write_records({name: records.get(name) for name in changes.records})
+        call.branch.write_records({name: records.get(name) for name in changes.records})
         value = None
         if changes.value is not None:
-            value = run.tool.result_codec.decode(changes.value.encode())
+            value = call.tool.result_codec.decode(changes.value.encode())
     except (StateError, ToolValidationError, KeyError) as error:
         raise ConflictError(f"The approved changes do not fit any more: {error}") from error
     result: ToolResult[Any] = ToolResult(
         changes.message, value, exclude_value_from_context=changes.excluded
     )
-    run.handler_state = RETURNED
+    call.handler_state = RETURNED
     # The session is told of the changes as of those of a recorded call.
-    run.answer = Replay(result, None, changes.session)
+    call.answer = Replay(result, None, changes.session)
     return result
 
 
@@ -296,20 +296,20 @@ class DryRun(ActiveCall):
         self.fork()
         self.branch.begin()
 
-    def join(self, run: ActiveCall, table: DispatchTable) -> Staged:
+    def join(self, call: ActiveCall, table: DispatchTable) -> Staged:
         """Make a successful call's changes part of the dry run, for those after it to see.
 
         What plugins keep for it elsewhere is put back at once, since nobody can tell whether
         calls that are not kept see one another there.
         """
-        yield from close_to_nested(run)
-        yield from prepare_to_join(run)
-        commit_into_parent(run)
-        run.rolled_back = True
-        self._secrets.update(secrets_of_call(run))
-        yield from undo_participants(run)
-        tell_rollback(run, table, "It was a dry run.")
-        yield from commit_all(run, deque(run.scope.joining()))
+        yield from close_to_nested(call)
+        yield from prepare_to_join(call)
+        commit_into_parent(call)
+        call.rolled_back = True
+        self._secrets.update(secrets_of_call(call))
+        yield from undo_participants(call)
+        tell_rollback(call, table, "It was a dry run.")
+        yield from commit_all(call, deque(call.scope.joining()))
 
     def changes(self) -> Generator[Step, Any, str]:
         """Return what all calls together would change, without their secrets."""

@@ -22,21 +22,21 @@ _set_stage = _STAGE.__set__
 Entered = list[tuple[str, AbstractContextManager[Any]]]
 
 
-def enter_traces(table: DispatchTable, run: ActiveCall, entered: Entered) -> None:
+def enter_traces(table: DispatchTable, call: ActiveCall, entered: Entered) -> None:
     """Enter the traces of all plugins, and note each that was; one that fails is logged."""
     for each in table.traces:
         try:
-            trace = ask(run, each, shown_call(run))
+            trace = ask(call, each, shown_call(call))
             if trace is not None:
                 trace.__enter__()
                 entered.append((each.plugin, trace))
-                _let_more(run, each.plugin, trace)
+                _let_more(call, each.plugin, trace)
         except Exception:  # noqa: BLE001 - logged without secrets
             text = "Plugin %s failed to trace a call; the call continues."
-            log_observer_error(run, log, each.plugin, _HOOK, text)
+            log_observer_error(call, log, each.plugin, _HOOK, text)
 
 
-def leave_traces(entered: Entered, run: ActiveCall) -> None:
+def leave_traces(entered: Entered, call: ActiveCall) -> None:
     """Leave the traces in reverse; one that fails is logged.
 
     Raises:
@@ -49,14 +49,14 @@ def leave_traces(entered: Entered, run: ActiveCall) -> None:
             trace.__exit__(None, None, None)
         except Exception:  # noqa: BLE001 - logged without secrets
             text = "Plugin %s failed to end its trace of a call."
-            log_observer_error(run, log, plugin, _HOOK, text)
+            log_observer_error(call, log, plugin, _HOOK, text)
         except BaseException as error:  # noqa: BLE001 - raised when all are left
             interruption = error
     if interruption is not None:
         raise interruption
 
 
-class _HeardRun(ActiveCall):
+class _HeardCall(ActiveCall):
     """A call whose traces hear of each stage it enters."""
 
     __slots__ = ()
@@ -77,12 +77,12 @@ class _HeardRun(ActiveCall):
                 log_observer_error(self, log, plugin, _HOOK, "Plugin %s failed to trace a stage.")
 
 
-def _let_more(run: ActiveCall, plugin: str, trace: object) -> None:
+def _let_more(call: ActiveCall, plugin: str, trace: object) -> None:
     listener = getattr(trace, "stage", None)
     if callable(listener):
         # Only now it is known that somebody listens; all other calls set a plain attribute.
-        run.__class__ = _HeardRun
-        run.listeners = (*run.listeners, (plugin, listener))
-        listener(run.stage)
+        call.__class__ = _HeardCall
+        call.listeners = (*call.listeners, (plugin, listener))
+        listener(call.stage)
     if callable(crossing := getattr(trace, "crossing", None)):
-        run.crossings = (*run.crossings, (plugin, crossing))
+        call.crossings = (*call.crossings, (plugin, crossing))
