@@ -6,8 +6,9 @@ import json
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.execution.principal import Principal
 from toolstile_hookspecs.services.approval_store import AnswerRecord, Question
 
@@ -49,9 +50,12 @@ class JsonForm(Generic[T]):
         """Return the value of JSON data.
 
         Raises:
-            ValueError: The data does not fit.
+            ValueError: The data does not fit; says where and why.
         """
-        return self._adapter.validate_python(data)
+        try:
+            return self._adapter.validate_python(data)
+        except ValidationError as error:
+            raise ValueError(first_fault(error)) from None
 
 
 PRINCIPAL: Final = JsonForm(Principal)
