@@ -145,9 +145,7 @@ class Codec:
     def decode(self, text: Json) -> Any:
         """Return the typed value; every fault in one `ToolValidationError`."""
         value = self._typed(text)
-        if self._reveals:
-            # Results were written by `encode`, which writes no name twice and no NaN.
-            holds_whole_floats(text, from_json(text))
+        holds_whole_floats(text, from_json(text))
         return value
 
     def read(self, text: Json) -> tuple[Any, bytes]:
