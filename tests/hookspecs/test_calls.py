@@ -74,10 +74,11 @@ def test_a_failure_has_an_error_and_no_data():
     json.dumps(made.envelope())
 
 
-@pytest.mark.parametrize("status", Status)
-def test_a_handler_s_own_failure_is_no_error_of_the_host(status):
-    made = outcome(ToolResult.error("No."), status)
-    assert made.is_error is (status not in {Status.SUCCEEDED, Status.FAILED})
+def test_a_handler_s_own_failure_is_no_error_of_the_host(subtests):
+    for status in Status:
+        with subtests.test(status=status):
+            made = outcome(ToolResult.error("No."), status)
+            assert made.is_error is (status not in {Status.SUCCEEDED, Status.FAILED})
 
 
 def test_the_event_names_the_tool_that_was_found():

@@ -166,9 +166,8 @@ def test_constraints_and_descriptions_come_from_annotated():
         pick.parse('{"number": 0}')
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
+def test_what_cannot_be_a_tool_is_refused_with_the_remedy(subtests):
+    for source, said in [
         ("def f(a): 'F.'", "Tool 'f': argument 'a' has no type; annotate it."),
         (
             "f = lambda a: a",
@@ -197,14 +196,13 @@ def test_constraints_and_descriptions_come_from_annotated():
         ("f = staticmethod(len)", "is not a function; decorate a function"),
         ("f = 'name'", "is not a function; decorate a function"),
         ("f = add", "'add' is a tool already"),
-    ],
-)
-def test_what_cannot_be_a_tool_is_refused_with_the_remedy(source, said):
-    names = {"Annotated": Annotated, "Field": Field, "ToolResult": ToolResult, "add": add}
-    exec(source, names)
-    with pytest.raises(DefinitionError) as caught:
-        tool(names.get("f") or names.get("F"))
-    assert said in str(caught.value)
+    ]:
+        with subtests.test(source=source, said=said):
+            names = {"Annotated": Annotated, "Field": Field, "ToolResult": ToolResult, "add": add}
+            exec(source, names)
+            with pytest.raises(DefinitionError) as caught:
+                tool(names.get("f") or names.get("F"))
+            assert said in str(caught.value)
 
 
 @pytest.mark.parametrize(

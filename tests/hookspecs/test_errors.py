@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from toolstile_hookspecs import ToolstileError, VisibilityExpansionRequired, errors
 
 
@@ -33,9 +31,10 @@ def test_the_tree_drawn_is_the_tree_there_is():
     assert drawn() == list(real())
 
 
-@pytest.mark.parametrize("name", [name for name, _ in real()])
-def test_every_error_says_what_it_is(name):
-    assert getattr(errors, name).__doc__
+def test_every_error_says_what_it_is(subtests):
+    for name in [name for name, _ in real()]:
+        with subtests.test(name=name):
+            assert getattr(errors, name).__doc__
 
 
 def test_sections_to_open_are_named():

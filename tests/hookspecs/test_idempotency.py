@@ -21,9 +21,8 @@ def test_a_sound_one_has_no_faults(config):
     assert config.faults() == []
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
+def test_each_fault_is_told_with_its_remedy(subtests):
+    for settings, said in [
         ({"strategy": "all"}, "strategy is 'all': input should be 'auto', 'params', 'custom'"),
         ({"strategy": "params"}, "'params' needs param_keys=('field', ...)"),
         ({"param_keys": ("a",)}, "param_keys only goes with"),
@@ -44,11 +43,10 @@ def test_a_sound_one_has_no_faults(config):
         ({"scope": " "}, "scope is empty; use"),
         ({"on_unknown": "ask"}, "on_unknown is 'ask': input should be 'fail' or 'retry'"),
         ({"on_error": "ask"}, "on_error is 'ask': input should be 'release' or 'unknown'"),
-    ],
-)
-def test_each_fault_is_told_with_its_remedy(settings, said):
-    (fault,) = IdempotencyConfig(**settings).faults()
-    assert said in fault
+    ]:
+        with subtests.test(settings=settings, said=said):
+            (fault,) = IdempotencyConfig(**settings).faults()
+            assert said in fault
 
 
 def test_all_faults_are_told():

@@ -87,29 +87,25 @@ class Sub(int):
     pass
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
+def test_what_cannot_change_is_immutable(subtests):
+    for kind in [
         *(int, str, None, type(None), Colour, Point, Node, Pair, Frozen),
         *(tuple[int, ...], tuple[()], frozenset[Point], int | None, Literal["a"]),
         *(Annotated[int, "text"], Annotated[int, ["unhashable"]], tuple[Annotated[str, {}], ...]),
-    ],
-)
-def test_what_cannot_change_is_immutable(kind):
-    assert is_immutable(TypeAdapter(kind).core_schema)
+    ]:
+        with subtests.test(kind=kind):
+            assert is_immutable(TypeAdapter(kind).core_schema)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
+def test_what_can_change_or_is_not_certain_is_not(subtests):
+    for kind in [
         *(list, list[int], dict[str, int], set[int], bytearray, object, Any, tuple, Sub),
         *(Thawed, Shelf, ListAtHeart, Derived, ListPair, LoosePair, Untyped),
         *(FrozenOpen, FrozenPrivate, Model, tuple[list[int], ...], int | list[int]),
         *(frozenset[Any], Annotated[list[int], "text"]),
-    ],
-)
-def test_what_can_change_or_is_not_certain_is_not(kind):
-    assert not is_immutable_type(kind)
+    ]:
+        with subtests.test(kind=kind):
+            assert not is_immutable_type(kind)
 
 
 def _tuple(inner):

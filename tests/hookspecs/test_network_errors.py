@@ -88,9 +88,8 @@ def of_httpx(name: str) -> Exception:
     return getattr(importlib.import_module("httpx2"), name)("why")
 
 
-@pytest.mark.parametrize(
-    ("error", "sent"),
-    [
+def test_the_whole_chain_counts(subtests: pytest.Subtests) -> None:
+    for error, sent in [
         (KeyError("id"), None),
         (FileNotFoundError(2, "No such file"), None),
         (ReadTimeout(), None),
@@ -130,11 +129,9 @@ def of_httpx(name: str) -> Exception:
         (caused(of_httpx("ConnectError"), ConnectionResetError()), False),
         (caused(of_httpx("ConnectError"), of_httpx("ReadError")), True),
         (caused(of_httpx("ConnectError"), caused(OSError(), ConnectionResetError())), False),
-    ],
-    ids=repr,
-)
-def test_the_whole_chain_counts(error: Exception, sent: bool | None) -> None:
-    assert was_sent(error) is sent
+    ]:
+        with subtests.test(error=error, sent=sent):
+            assert was_sent(error) is sent
 
 
 def test_a_chain_may_be_a_ring() -> None:

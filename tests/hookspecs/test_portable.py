@@ -43,9 +43,8 @@ class Key:
     secret: SecretStr
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_a_value_is_read_as_it_was_written(subtests: pytest.Subtests) -> None:
+    for value in [
         None,
         "a lone \udce9",
         float("inf"),
@@ -59,12 +58,10 @@ class Key:
         Path("a/b"),
         Note,
         [int, str],
-    ],
-    ids=repr,
-)
-def test_a_value_is_read_as_it_was_written(value: Any) -> None:
-    again = PortableValues().read(json.loads(json.dumps(PortableValues().write(value))))
-    assert (again, type(again)) == (value, type(value))
+    ]:
+        with subtests.test(value=value):
+            again = PortableValues().read(json.loads(json.dumps(PortableValues().write(value))))
+            assert (again, type(again)) == (value, type(value))
 
 
 @pytest.mark.parametrize(

@@ -142,9 +142,8 @@ def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():
         section(tools=[print])
 
 
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
+def test_what_is_of_another_kind_is_refused_where_the_section_is_made(subtests):
+    for fields, told in [
         ({"key": b"a", "title": "A"}, "key is b'a': input should be a valid string"),
         ({"title": None}, "title is None: input should be a valid string"),
         ({"template": None}, "template is None: input should be a valid string"),
@@ -178,12 +177,11 @@ def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():
                 "tools=[...]"
             ),
         ),
-    ],
-)
-def test_what_is_of_another_kind_is_refused_where_the_section_is_made(fields, told):
-    with pytest.raises(DefinitionError) as raised:
-        section(**fields)
-    assert str(raised.value) == f"Section {fields.get('key', 'a')!r}: {told}."
+    ]:
+        with subtests.test(fields=fields, told=told):
+            with pytest.raises(DefinitionError) as raised:
+                section(**fields)
+            assert str(raised.value) == f"Section {fields.get('key', 'a')!r}: {told}."
 
 
 def test_setup_is_what_the_author_gave():

@@ -88,34 +88,30 @@ class Lowered(BaseModel):
     paths: Sequence[Path] = ()
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(Square(side=3), ClosedSquare(side=3), Packed.model_validate({"inside": "[1]"})),
-        *(Aliased(sz=3), Chosen(sz=3), Both(sz=3), Made(3), Lowered(size=3, paths=[Path("a")])),
-    ],
-)
-@pytest.mark.parametrize("nest", [False, True])
-def test_what_is_written_of_params_is_read_as_they_were(value: Any, nest: bool) -> None:
-    kind: Any = list[value.__class__] if nest else value.__class__
-    given = [value] if nest else value
-    codec = Codec(kind, owner="test", reveals=True)
-    assert codec.decode(codec.encode(given)) == codec.copy(codec.encode(given)) == given
+def test_what_is_written_of_params_is_read_as_they_were(subtests: pytest.Subtests) -> None:
+    for nest in [False, True]:
+        for value in [
+            *(Square(side=3), ClosedSquare(side=3), Packed.model_validate({"inside": "[1]"})),
+            *(Aliased(sz=3), Chosen(sz=3), Both(sz=3), Made(3), Lowered(size=3, paths=[Path("a")])),
+        ]:
+            with subtests.test(nest=nest, value=value):
+                kind: Any = list[value.__class__] if nest else value.__class__
+                given = [value] if nest else value
+                codec = Codec(kind, owner="test", reveals=True)
+                assert codec.decode(codec.encode(given)) == codec.copy(codec.encode(given)) == given
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(Square(side=3), ClosedSquare(side=3), Open(size=3, colour="red"), Kept(size=3)),
-        *(Drawing(squares=[Square(side=3)], colour="red"), Aliased(sz=3), Made(3)),
-    ],
-)
-@pytest.mark.parametrize("nest", [False, True])
-def test_what_is_written_of_results_is_read_as_they_were(value: Any, nest: bool) -> None:
-    kind: Any = dict[str, value.__class__] if nest else value.__class__
-    given = {"a": value} if nest else value
-    codec = Codec(kind, owner="test")
-    assert codec.decode(codec.encode(given)) == codec.copy(codec.encode(given)) == given
+def test_what_is_written_of_results_is_read_as_they_were(subtests: pytest.Subtests) -> None:
+    for nest in [False, True]:
+        for value in [
+            *(Square(side=3), ClosedSquare(side=3), Open(size=3, colour="red"), Kept(size=3)),
+            *(Drawing(squares=[Square(side=3)], colour="red"), Aliased(sz=3), Made(3)),
+        ]:
+            with subtests.test(nest=nest, value=value):
+                kind: Any = dict[str, value.__class__] if nest else value.__class__
+                given = {"a": value} if nest else value
+                codec = Codec(kind, owner="test")
+                assert codec.decode(codec.encode(given)) == codec.copy(codec.encode(given)) == given
 
 
 def test_what_else_an_open_typed_dict_holds_is_read_of_results() -> None:
@@ -210,53 +206,51 @@ class OpenDrawing(Open):
     squares: list[ClosedSquare] = []
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        *ANY_USE,
-        (Lost, "note of Lost must be given, and is not always written; give it a default"),
-        (Started, "start of Started must be given, and is not always written"),
-        (Packed, "it holds a Json.*; declare the inner type"),
-        (
-            OpenSquare,
-            "OpenSquare has the computed area, which .*; leave one of them out",
-        ),
-        (OpenDrawing, "ClosedSquare has the computed area"),
-    ],
-)
-@pytest.mark.parametrize("nest", [False, True])
 def test_results_that_could_not_be_read_again_are_refused_where_they_are_recorded(
-    kind: Any, reason: str, nest: bool
+    subtests: pytest.Subtests,
 ) -> None:
-    def act() -> Any: ...
+    for nest in [False, True]:
+        for kind, reason in [
+            *ANY_USE,
+            (Lost, "note of Lost must be given, and is not always written; give it a default"),
+            (Started, "start of Started must be given, and is not always written"),
+            (Packed, "it holds a Json.*; declare the inner type"),
+            (
+                OpenSquare,
+                "OpenSquare has the computed area, which .*; leave one of them out",
+            ),
+            (OpenDrawing, "ClosedSquare has the computed area"),
+        ]:
+            with subtests.test(nest=nest, kind=kind, reason=reason):
 
-    act.__annotations__["return"] = dict[str, list[kind]] if nest else kind
-    with pytest.raises(DefinitionError, match=reason) as caught:
-        tool(description="Act.", idempotency=IdempotencyConfig())(act)
-    assert str(caught.value).startswith("Tool 'act': its result cannot be read from the JSON")
-    for config in (None, IdempotencyConfig(strategy="none")):
-        tool(description="Act.", idempotency=config)(act)
+                def act() -> Any: ...
+
+                act.__annotations__["return"] = dict[str, list[kind]] if nest else kind
+                with pytest.raises(DefinitionError, match=reason) as caught:
+                    tool(description="Act.", idempotency=IdempotencyConfig())(act)
+                assert str(caught.value).startswith(
+                    "Tool 'act': its result cannot be read from the JSON"
+                )
+                for config in (None, IdempotencyConfig(strategy="none")):
+                    tool(description="Act.", idempotency=config)(act)
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        *ANY_USE,
-        (Kept, "note of Kept is read, and never written .exclude=True.*; leave it out"),
-        (Lost, "note of Lost is read, and never written"),
-        (Started, "start of Started is read, and never written"),
-    ],
-)
-@pytest.mark.parametrize("nest", [False, True])
-def test_params_that_could_not_be_read_again_are_refused(
-    kind: Any, reason: str, nest: bool
-) -> None:
-    def act(given: Any) -> None: ...
+def test_params_that_could_not_be_read_again_are_refused(subtests: pytest.Subtests) -> None:
+    for nest in [False, True]:
+        for kind, reason in [
+            *ANY_USE,
+            (Kept, "note of Kept is read, and never written .exclude=True.*; leave it out"),
+            (Lost, "note of Lost is read, and never written"),
+            (Started, "start of Started is read, and never written"),
+        ]:
+            with subtests.test(nest=nest, kind=kind, reason=reason):
 
-    act.__annotations__["given"] = list[kind] if nest else kind
-    with pytest.raises(DefinitionError, match=reason) as caught:
-        tool(description="Act.")(act)
-    assert str(caught.value).startswith("Tool 'act', params: ")
+                def act(given: Any) -> None: ...
+
+                act.__annotations__["given"] = list[kind] if nest else kind
+                with pytest.raises(DefinitionError, match=reason) as caught:
+                    tool(description="Act.")(act)
+                assert str(caught.value).startswith("Tool 'act', params: ")
 
 
 class Serving(BaseModel):

@@ -31,9 +31,8 @@ class Model(BaseModel):
 Pair = namedtuple("Pair", "a b")  # noqa: PYI024 - without types
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
+def test_a_value_is_rendered_by_the_first_rule_that_fits(subtests):
+    for value, text in [
         (None, ""),
         ("as it is\n", "as it is\n"),
         (True, "true"),
@@ -53,10 +52,9 @@ Pair = namedtuple("Pair", "a b")  # noqa: PYI024 - without types
         (10**400, str(10**400)),
         (math.inf, '"Infinity"'),
         ({"a": [math.nan, -math.inf]}, '{"a":["NaN","-Infinity"]}'),
-    ],
-)
-def test_a_value_is_rendered_by_the_first_rule_that_fits(value, text):
-    assert render_value(value) == text
+    ]:
+        with subtests.test(value=value, text=text):
+            assert render_value(value) == text
 
 
 def test_a_dataclass_without_render_is_json_with_one_warning_per_type():

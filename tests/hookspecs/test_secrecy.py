@@ -192,9 +192,8 @@ class TestHiding:
 
 
 class TestSecretTypes:
-    @pytest.mark.parametrize(
-        "value",
-        [
+    def test_are_found_however_deep(self, subtests):
+        for value in [
             Secret("hunter2"),
             Secret({"a": ["hunter2"]}),
             SecretStr("hunter2"),
@@ -207,10 +206,9 @@ class TestSecretTypes:
             Secret(deep("hunter2", 2_000)),
             in_circles(SecretStr("hunter2")),
             Secret(in_circles("hunter2")),
-        ],
-    )
-    def test_are_found_however_deep(self, value):
-        assert list(secrets_in(value)) == ["hunter2"]
+        ]:
+            with subtests.test(value=value):
+                assert list(secrets_in(value)) == ["hunter2"]
 
     def test_any_type_can_be_made_one(self):
         @tool

@@ -30,9 +30,8 @@ FOREIGN = replace(drop_file, name="box_drop", wire_name="drop", origin="box")
 TOOLS = (drop_file, read_file, FOREIGN)
 
 
-@pytest.mark.parametrize(
-    ("fields", "selected"),
-    [
+def test_a_tool_fits_all_fields_and_one_value_of_each(subtests):
+    for fields, selected in [
         ({}, {"drop_file", "read_file", "box_drop"}),
         ({"tools": {"*"}}, {"drop_file", "read_file", "box_drop"}),
         ({"tools": {"drop_file"}}, {"drop_file"}),
@@ -45,16 +44,15 @@ TOOLS = (drop_file, read_file, FOREIGN)
         ({"servers": {"box"}}, {"box_drop"}),
         ({"category": {"read", "write"}}, {"read_file"}),
         ({"consequence": {"high"}, "tools": {"*_file"}}, {"drop_file"}),
-    ],
-)
-def test_a_tool_fits_all_fields_and_one_value_of_each(fields, selected):
-    selector = ToolSelector(**fields)
-    for _ in range(2):
-        assert {each.name for each in TOOLS if selector.selects(each)} == selected
-    assert selector == ToolSelector(**fields)
-    assert {each.name for each in TOOLS if pickle.loads(pickle.dumps(selector)).selects(each)} == (
-        selected
-    )
+    ]:
+        with subtests.test(fields=fields, selected=selected):
+            selector = ToolSelector(**fields)
+            for _ in range(2):
+                assert {each.name for each in TOOLS if selector.selects(each)} == selected
+            assert selector == ToolSelector(**fields)
+            assert {
+                each.name for each in TOOLS if pickle.loads(pickle.dumps(selector)).selects(each)
+            } == (selected)
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,8 @@ def sync_around_async():
     return coroutine()
 
 
-@pytest.mark.parametrize(
-    ("handler", "expected"),
-    [
+def test_whether_a_call_gives_a_coroutine_is_seen_through_wrappers(subtests):
+    for handler, expected in [
         (coroutine, True),
         (function, False),
         (Callable(), True),
@@ -56,10 +55,9 @@ def sync_around_async():
         (async_around_sync, True),
         (sync_around_async, True),
         (print, False),
-    ],
-)
-def test_whether_a_call_gives_a_coroutine_is_seen_through_wrappers(handler, expected):
-    assert is_async_callable(handler) is expected
+    ]:
+        with subtests.test(handler=handler, expected=expected):
+            assert is_async_callable(handler) is expected
 
 
 @pytest.mark.parametrize(

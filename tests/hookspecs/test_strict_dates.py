@@ -73,10 +73,11 @@ def refusal(kind: Any, text: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("number", ["2020", "20260131", "+5", "-5", "1.5", "1.5e-3", "0"])
-@pytest.mark.parametrize("kind", [date, datetime])
-def test_a_number_in_a_text_is_no_date(kind: type[Any], number: str) -> None:
-    assert "written as ISO 8601 has it, such as" in refusal(kind, f'"{number}"')
+def test_a_number_in_a_text_is_no_date(subtests: pytest.Subtests) -> None:
+    for kind in [date, datetime]:
+        for number in ["2020", "20260131", "+5", "-5", "1.5", "1.5e-3", "0"]:
+            with subtests.test(kind=kind, number=number):
+                assert "written as ISO 8601 has it, such as" in refusal(kind, f'"{number}"')
 
 
 def test_the_refusal_shows_what_was_given_and_what_is_meant() -> None:
@@ -94,9 +95,8 @@ def test_what_is_wrong_in_a_date_is_still_told() -> None:
     assert "valid datetime" in refusal(datetime, "2020")
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "value"),
-    [
+def test_what_fits_is_read_as_before(subtests: pytest.Subtests) -> None:
+    for kind, text, value in [
         (datetime, WRITTEN, MOMENT),
         (date, '"2026-01-31"', date(2026, 1, 31)),
         (str | datetime, '"2020"', "2020"),
@@ -112,29 +112,31 @@ def test_what_is_wrong_in_a_date_is_still_told() -> None:
         (Level | bool, "true", True),
         (Literal[1, "x"], "1", 1),
         (dict[Level, int], '{"1": 1}', {Level.LOW: 1}),
-    ],
-)
-def test_what_fits_is_read_as_before(kind: Any, text: str, value: object) -> None:
-    assert read(kind, text) == value
-    assert type(read(kind, text)) is type(value)
-    assert TypeAdapter[Any](kind).validate_json(text, strict=True) == value
+    ]:
+        with subtests.test(kind=kind, text=text, value=value):
+            assert read(kind, text) == value
+            assert type(read(kind, text)) is type(value)
+            assert TypeAdapter[Any](kind).validate_json(text, strict=True) == value
 
 
-@pytest.mark.parametrize("kind", [Model, Record, Typed, Tree])
-@pytest.mark.parametrize(
-    ("around", "text"),
-    [
+def test_fields_are_guarded_wherever_they_are(subtests: pytest.Subtests) -> None:
+    for around, text in [
         (lambda kind: kind, "{}"),
         (lambda kind: list[kind], "[{}]"),
         (lambda kind: dict[str, kind | None], '{{"a": {}}}'),
         (lambda kind: tuple[int, kind], "[1, {}]"),
-    ],
-)
-def test_fields_are_guarded_wherever_they_are(kind: Any, around: Any, text: str) -> None:
-    wanted = around(kind)
-    inside = '{"at": "2020"}'
-    assert "ISO 8601" in refusal(wanted, inside if text == "{}" else text.format(inside))
-    read(wanted, f'{{"at": {WRITTEN}}}' if text == "{}" else text.format(f'{{"at": {WRITTEN}}}'))
+    ]:
+        for kind in [Model, Record, Typed, Tree]:
+            with subtests.test(around=around, text=text, kind=kind):
+                wanted = around(kind)
+                inside = '{"at": "2020"}'
+                assert "ISO 8601" in refusal(
+                    wanted, inside if text == "{}" else text.format(inside)
+                )
+                read(
+                    wanted,
+                    f'{{"at": {WRITTEN}}}' if text == "{}" else text.format(f'{{"at": {WRITTEN}}}'),
+                )
 
 
 def test_a_type_within_itself_is_guarded_at_every_depth() -> None:

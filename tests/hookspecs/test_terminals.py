@@ -2,15 +2,13 @@
 
 import unicodedata
 
-import pytest
 from hypothesis import given, strategies as st
 
 from toolstile_hookspecs.support.text import printable
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_what_could_steer_a_terminal_is_escaped(subtests):
+    for text, shown in [
         ("plain", "plain"),
         ("naïve 茶 ☕", "naïve 茶 ☕"),
         ("\x1b[31mred", r"\x1b[31mred"),
@@ -21,10 +19,9 @@ from toolstile_hookspecs.support.text import printable
         ("carriage\rreturn", r"carriage\rreturn"),
         ("two\nlines\tand a tab", r"two\nlines\tand a tab"),
         ("👩\u200d💻", "👩\u200d💻"),
-    ],
-)
-def test_what_could_steer_a_terminal_is_escaped(text, shown):
-    assert printable(text) == shown
+    ]:
+        with subtests.test(text=text, shown=shown):
+            assert printable(text) == shown
 
 
 @given(st.text(st.characters()))

@@ -211,9 +211,8 @@ async def agenerator(params, *, context):
     yield
 
 
-@pytest.mark.parametrize(
-    ("handler", "said"),
-    [
+def test_a_handler_that_does_not_fit_is_refused_with_the_form_to_write(subtests):
+    for handler, said in [
         (no_context, "write it as handler(params, *, context)"),
         (positional_context, "write it as handler(params, *, context)"),
         (no_params, "write it as handler(params, *, context)"),
@@ -225,12 +224,11 @@ async def agenerator(params, *, context):
         (plain_result, "returns str, not a ToolResult; let it return ToolResult[str]"),
         (generator, "is a generator"),
         (agenerator, "is a generator"),
-    ],
-)
-def test_a_handler_that_does_not_fit_is_refused_with_the_form_to_write(handler, said):
-    text = fault(handler=handler)
-    assert text.startswith("Tool 'greet': its handler")
-    assert said in text
+    ]:
+        with subtests.test(handler=handler, said=said):
+            text = fault(handler=handler)
+            assert text.startswith("Tool 'greet': its handler")
+            assert said in text
 
 
 def test_a_handler_may_take_more_than_it_gets_and_give_less_than_declared():
@@ -283,9 +281,8 @@ def test_examples_must_fit_and_all_misfits_are_told():
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
+def test_a_field_of_another_type_is_told_with_what_to_write(subtests):
+    for fields, told in [
         ({"tags": None}, "tags is None: input should be a valid tuple"),
         ({"tags": (each for each in "ab")}, "input should be a valid tuple"),
         ({"tags": ("a", 1)}, "tags[1] is 1: input should be a valid string"),
@@ -310,12 +307,11 @@ def test_examples_must_fit_and_all_misfits_are_told():
         ({"params_schema": {"type": "array"}}, "arguments are an object"),
         ({"params_schema": {"type": ["string", "null"]}}, "arguments are an object"),
         ({"result_schema": []}, "result_schema is (): input should be a valid dictionary"),
-    ],
-)
-def test_a_field_of_another_type_is_told_with_what_to_write(fields, told):
-    text = fault(**fields)
-    assert text.startswith("Tool 'greet': ")
-    assert told in text
+    ]:
+        with subtests.test(fields=fields, told=told):
+            text = fault(**fields)
+            assert text.startswith("Tool 'greet': ")
+            assert told in text
 
 
 def test_params_may_be_an_object_or_nothing_in_a_schema():

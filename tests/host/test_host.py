@@ -727,9 +727,8 @@ class OnDuty:
         return None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
+def test_an_argument_that_is_not_what_it_should_be_is_named(subtests: pytest.Subtests) -> None:
+    for arguments, told in [
         ({"timeout": -1}, "Settings: timeout: expected a positive number of seconds, or "),
         ({"timeout": "5"}, "Settings: timeout: expected a positive number of seconds, or "),
         ({"block": "vfs"}, "Host: block: expected an array, found the text 'vfs'."),
@@ -745,12 +744,11 @@ class OnDuty:
         ({"approver": "duty"}, "Host: approver: expected a function, found the text 'duty'."),
         ({"approver": OnDuty()}, "Host: approver: expected a function, found an instance of"),
         ({"clock": 5}, "Host: clock: expected an instance of Clock, found the number 5."),
-    ],
-)
-def test_an_argument_that_is_not_what_it_should_be_is_named(arguments: Any, told: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Host(discover=False, **arguments)
-    assert str(caught.value).startswith(told)
+    ]:
+        with subtests.test(arguments=arguments, told=told):
+            with pytest.raises(ConfigurationError) as caught:
+                Host(discover=False, **arguments)
+            assert str(caught.value).startswith(told)
 
 
 class OnDutyHere(OnDuty):
@@ -765,9 +763,8 @@ def test_a_plugin_that_can_be_called_may_be_the_approver(approver: Any) -> None:
     assert Host(discover=False, approver=approver).approver is approver
 
 
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
+def test_settings_made_in_python_are_checked(subtests: pytest.Subtests) -> None:
+    for fields, told in [
         ({"block": "a,b"}, "block: expected an array, found the text 'a,b'."),
         ({"timeout": 0}, "timeout: expected a positive number of seconds, or "),
         ({"timeout": True}, "timeout: expected a positive number of seconds, or "),
@@ -788,12 +785,11 @@ def test_a_plugin_that_can_be_called_may_be_the_approver(approver: Any) -> None:
         ),
         ({"policies": ("quota",)}, "policies[0]: expected a table, found the text 'quota'."),
         ({"prompt_overrides": 3}, "prompt_overrides: expected a path, as text, found the number"),
-    ],
-)
-def test_settings_made_in_python_are_checked(fields: Any, told: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Settings(**fields)
-    assert str(caught.value).startswith(f"Settings: {told}")
+    ]:
+        with subtests.test(fields=fields, told=told):
+            with pytest.raises(ConfigurationError) as caught:
+                Settings(**fields)
+            assert str(caught.value).startswith(f"Settings: {told}")
 
 
 def test_all_faults_of_settings_are_told_at_once() -> None:
@@ -901,9 +897,8 @@ def test_a_new_session_has_the_id_that_is_given() -> None:
         assert tools.session.id == "mine"
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
+def test_options_of_an_executor_are_checked(subtests: pytest.Subtests) -> None:
+    for options, told in [
         ({"deadline": 5}, "deadline: expected an instance of Deadline, found the number 5"),
         ({"approver": 5}, "approver: expected a function, found the number 5"),
         ({"session": "mine"}, "session: expected an instance of Session, found the text 'mine'"),
@@ -918,12 +913,11 @@ def test_a_new_session_has_the_id_that_is_given() -> None:
         ({"dry_run": "no"}, "dry_run: expected true or false, found the text 'no'"),
         ({"auth": "key"}, "auth: expected an instance of Secret, found a value that is not shown"),
         ({"clock": time}, "clock: expected an instance of Clock, found an instance of module"),
-    ],
-)
-def test_options_of_an_executor_are_checked(options: Any, told: str) -> None:
-    with Host(discover=False) as host, pytest.raises(ConfigurationError) as caught:
-        host.executor(**options)
-    assert str(caught.value) == f"host.executor: {told}."
+    ]:
+        with subtests.test(options=options, told=told):
+            with Host(discover=False) as host, pytest.raises(ConfigurationError) as caught:
+                host.executor(**options)
+            assert str(caught.value) == f"host.executor: {told}."
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,8 @@ def test_ids_of_a_session_of_an_earlier_release_are_told_apart() -> None:
     assert [id_ for id_, _ in told] == calls
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
+def test_arguments_go_back_as_an_object(subtests: pytest.Subtests) -> None:
+    for arguments, expected in [
         ('{"a": 1}', '{"a": 1}'),
         ('{"a": "x', "{}"),
         ("", "{}"),
@@ -79,11 +78,10 @@ def test_ids_of_a_session_of_an_earlier_release_are_told_apart() -> None:
         ('{"a": "\ud83d"}', "{}"),
         ('{"a": "\n"}', "{}"),
         ('{"a": "\U0001f600"}', '{"a": "\U0001f600"}'),
-    ],
-)
-def test_arguments_go_back_as_an_object(arguments: str, expected: str) -> None:
-    [_, asked, _] = sendable([USER, reply(CallMade("a", "look", arguments)), results("a")])
-    assert asked.calls[0].arguments == expected
+    ]:
+        with subtests.test(arguments=arguments, expected=expected):
+            [_, asked, _] = sendable([USER, reply(CallMade("a", "look", arguments)), results("a")])
+            assert asked.calls[0].arguments == expected
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,10 @@ def check(toolstile_tools) -> Check:
 TESTS = sorted(name for name in vars(ToolSuiteContract) if name.startswith("test_"))
 
 
-@pytest.mark.parametrize("name", TESTS)
-def test_a_good_suite_passes(check, name):
-    check(name, adding())
+def test_a_good_suite_passes(check, subtests):
+    for name in TESTS:
+        with subtests.test(name=name):
+            check(name, adding())
 
 
 def test_no_tools(check):

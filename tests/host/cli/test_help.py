@@ -114,9 +114,10 @@ def test_no_other_command_comes_with_toolstile(parser):
     assert {name for name, _ in parsers_in(parser)} == set(ALL)
 
 
-@pytest.mark.parametrize("command", ALL)
-def test_every_commands_help_tells_of_the_options_of_all(parser, command):
-    assert dict(parsers_in(parser))[command].format_help().count(MORE) == 1
+def test_every_commands_help_tells_of_the_options_of_all(parser, subtests):
+    for command in ALL:
+        with subtests.test(command=command):
+            assert dict(parsers_in(parser))[command].format_help().count(MORE) == 1
 
 
 @pytest.mark.parametrize("typed", [[], ["--help"], ["-h"]])

@@ -91,28 +91,32 @@ def giving(kinds: dict[str, Any], **options: Any) -> Any:
     return give
 
 
-@pytest.mark.parametrize("kind", GIVEN)
-def test_a_long_text_is_cut_in_its_middle(yard: Any, kind: str) -> None:
+def test_a_long_text_is_cut_in_its_middle(yard: Any, subtests: pytest.Subtests) -> None:
     yard.open(giving(GIVEN), **SETTINGS)
-    outcome = yard.call("give", kind=kind)
-    assert len(outcome.text) <= MOST
-    assert "begin" in outcome.text[:100]
-    assert "cut here: of 1" in outcome.text
-    assert "end" in outcome.text[-100:]
-    assert outcome.event.text == outcome.text
+    for kind in GIVEN:
+        with subtests.test(kind=kind):
+            outcome = yard.call("give", kind=kind)
+            assert len(outcome.text) <= MOST
+            assert "begin" in outcome.text[:100]
+            assert "cut here: of 1" in outcome.text
+            assert "end" in outcome.text[-100:]
+            assert outcome.event.text == outcome.text
 
 
-@pytest.mark.parametrize("kind", STRUCTURED)
-@pytest.mark.parametrize("category", ["read", "side_effect"])
-def test_a_long_structured_value_fails_its_call(yard: Any, kind: str, category: str) -> None:
-    yard.open(giving(STRUCTURED, category=category), **SETTINGS)
-    outcome = yard.call("give", kind=kind)
-    assert outcome.status is Status.ERROR
-    assert "ran, but its value takes " in outcome.text
-    assert "and a model is given 2,000 at most. Ask for less, " in outcome.text
-    assert ("whether its effect happened" in outcome.text) is (category == "side_effect")
-    assert "[" not in outcome.text
-    assert outcome.data is None
+def test_a_long_structured_value_fails_its_call(yard: Any, subtests: pytest.Subtests) -> None:
+    for category in ["read", "side_effect"]:
+        for kind in STRUCTURED:
+            with subtests.test(category=category, kind=kind):
+                yard.open(giving(STRUCTURED, category=category), **SETTINGS)
+                outcome = yard.call("give", kind=kind)
+                assert outcome.status is Status.ERROR
+                assert "ran, but its value takes " in outcome.text
+                assert "and a model is given 2,000 at most. Ask for less, " in outcome.text
+                assert ("whether its effect happened" in outcome.text) is (
+                    category == "side_effect"
+                )
+                assert "[" not in outcome.text
+                assert outcome.data is None
 
 
 @pytest.mark.parametrize("kind", [*GIVEN, *STRUCTURED])

@@ -111,24 +111,22 @@ def test_a_token_holds_until_it_expires(seal: TokenSigner, clock: Clock) -> None
         seal.redeem(late, BEARER)
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
+def test_a_token_is_refused_to_others_who_do_not_use_it_up(
+    seal: TokenSigner, subtests: pytest.Subtests
+) -> None:
+    for change, told in [
         ({"session": "other"}, "another session"),
         ({"principal": Principal(APPLICATION, "eve")}, "another user"),
         ({"principal": Principal("https://id.example.org", "ada")}, "another user"),
         ({"principal": None}, "another user"),
         ({"tool": "receive"}, "another tool"),
         ({"dry_run": True}, "another session"),
-    ],
-)
-def test_a_token_is_refused_to_others_who_do_not_use_it_up(
-    seal: TokenSigner, change: Any, told: str
-) -> None:
-    token = seal.seal(BEARER, DIGEST)
-    with pytest.raises(TokenRefused, match=told):
-        seal.redeem(token, replace(BEARER, **change))
-    assert seal.redeem(token, BEARER).covers(DIGEST)
+    ]:
+        with subtests.test(change=change, told=told):
+            token = seal.seal(BEARER, DIGEST)
+            with pytest.raises(TokenRefused, match=told):
+                seal.redeem(token, replace(BEARER, **change))
+            assert seal.redeem(token, BEARER).covers(DIGEST)
 
 
 def test_nobody_is_not_a_user_of_that_name(seal: TokenSigner) -> None:

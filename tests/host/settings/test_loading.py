@@ -226,9 +226,8 @@ def test_a_link_to_nothing_in_the_place_of_the_file_is_not_passed_over(project, 
             load(**given, environ={})
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
+def test_a_fault_names_file_key_what_was_expected_and_what_was_found(project, subtests):
+    for text, fault in [
         ("timeouts = 3", r"timeouts: is not a known key; did you mean 'timeout'\?$"),
         ("[ledger]", r"ledger: is not a known key; did you mean \[plugins\.ledger\], the table"),
         ("xyz = 3", r"xyz: is not a known key; remove it \(known: block, "),
@@ -253,13 +252,12 @@ def test_a_link_to_nothing_in_the_place_of_the_file_is_not_passed_over(project, 
         ("[policies]\nkind = 'a'", "policies: expected an array, found a table"),
         ("[[policies]]\nkind = 'a'\nname = 3", r"policies\[0\]: expected a table with a `kind`"),
         ("plugin_files = [3]", r"plugin_files\[0\]: expected a path, as text, found the number 3"),
-    ],
-)
-def test_a_fault_names_file_key_what_was_expected_and_what_was_found(project, text, fault):
-    path = write(project / "toolstile.toml", text)
-    with pytest.raises(ConfigurationError, match=fault) as raised:
-        load(project, environ={})
-    assert str(raised.value).startswith(f"{path}: ")
+    ]:
+        with subtests.test(text=text, fault=fault):
+            path = write(project / "toolstile.toml", text)
+            with pytest.raises(ConfigurationError, match=fault) as raised:
+                load(project, environ={})
+            assert str(raised.value).startswith(f"{path}: ")
 
 
 def test_all_faults_are_told_at_once(project):

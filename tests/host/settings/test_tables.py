@@ -51,9 +51,8 @@ def test_a_table_that_fits_becomes_an_instance():
     assert (made.url, made.level, made.other) == ("a", Inner(depth=2), 5)
 
 
-@pytest.mark.parametrize(
-    ("table", "text"),
-    [
+def test_a_fault_names_source_key_what_was_expected_and_what_was_found(subtests):
+    for table, text in [
         ({}, "url: is missing."),
         ({"url": 3}, "url: expected text, found the number 3."),
         ({"url": "a", "mode": "fats"}, "mode: expected 'fast' or 'slow', found the text 'fats'."),
@@ -66,10 +65,9 @@ def test_a_table_that_fits_becomes_an_instance():
         ({"url": "a", "inners": {}}, "inners: expected an array, found a table."),
         ({"url": "a", "inners": [{}]}, "inners[0].depth: is missing."),
         ({"url": "a", "by_name": {"x": "y"}}, "by_name.x: expected a whole number, found the text"),
-    ],
-)
-def test_a_fault_names_source_key_what_was_expected_and_what_was_found(table, text):
-    assert fault(table).startswith(f"toolstile.toml: plugins.mine.{text}")
+    ]:
+        with subtests.test(table=table, text=text):
+            assert fault(table).startswith(f"toolstile.toml: plugins.mine.{text}")
 
 
 def test_unknown_keys_are_refused_even_where_the_model_would_allow_them():

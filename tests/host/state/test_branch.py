@@ -327,16 +327,17 @@ ACCESSES = {
 }
 
 
-@pytest.mark.parametrize("access", ACCESSES.values(), ids=ACCESSES)
-def test_a_closed_branch_refuses_every_access_with_the_reason(session, access):
-    branch = session.fork()
-    handed_out = branch[Note], branch[Audit], branch[PolicyState]
-    handed_out[0].append(Note("a"))
-    branch.close("open_ticket timed out after 0.2 s, so its session is closed.")
-    with pytest.raises(CallClosed, match=r"timed out after 0\.2 s"):
-        access(branch, *handed_out)
-    assert notes(session) == ["start"]
-    assert session[Audit].all() == []
+def test_a_closed_branch_refuses_every_access_with_the_reason(session, subtests):
+    for access in ACCESSES.values():
+        with subtests.test(access=access):
+            branch = session.fork()
+            handed_out = branch[Note], branch[Audit], branch[PolicyState]
+            handed_out[0].append(Note("a"))
+            branch.close("open_ticket timed out after 0.2 s, so its session is closed.")
+            with pytest.raises(CallClosed, match=r"timed out after 0\.2 s"):
+                access(branch, *handed_out)
+            assert notes(session) == ["start"]
+            assert session[Audit].all() == []
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])

@@ -252,21 +252,22 @@ PHASES: list[tuple[Phase, list[Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("phase", "script", "given"), PHASES)
 def test_an_error_has_its_phase_its_prompt_and_its_cause(
-    execute: Any, phase: Phase, script: list[Any], given: dict[str, Any]
+    execute: Any, subtests: pytest.Subtests
 ) -> None:
-    with Host(discover=False) as host:
-        agent = Agent[str](prompt_of(stop_all), adapter=ScriptedModel(*script), host=host)
-        with pytest.raises(PromptEvaluationError) as failed:
-            execute(agent, "Go", **given)
+    for phase, script, given in PHASES:
+        with subtests.test(phase=phase, script=script, given=given):
+            with Host(discover=False) as host:
+                agent = Agent[str](prompt_of(stop_all), adapter=ScriptedModel(*script), host=host)
+                with pytest.raises(PromptEvaluationError) as failed:
+                    execute(agent, "Go", **given)
 
-    error = failed.value
-    assert isinstance(error, RunFailed)
-    assert (error.phase, error.prompt) == (phase, "demo:desk")
-    if phase is Phase.RESPONSE:
-        causes = [error.__cause__, error.__cause__ and error.__cause__.__cause__]
-        assert OWN in causes
+            error = failed.value
+            assert isinstance(error, RunFailed)
+            assert (error.phase, error.prompt) == (phase, "demo:desk")
+            if phase is Phase.RESPONSE:
+                causes = [error.__cause__, error.__cause__ and error.__cause__.__cause__]
+                assert OWN in causes
 
 
 def test_a_prompt_that_cannot_be_rendered_fails_in_the_phase_of_the_request(execute: Any) -> None:

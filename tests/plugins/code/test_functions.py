@@ -39,9 +39,8 @@ TREE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("schema", "type_"),
-    [
+def test_a_result_has_the_type_of_its_schema(subtests):
+    for schema, type_ in [
         ({"type": "integer"}, "int"),
         ({"type": ["string", "null"]}, "str | None"),
         ({"anyOf": [{"type": "number"}, {"type": "number"}]}, "float"),
@@ -53,10 +52,9 @@ TREE = {
         ({"type": "object", "additionalProperties": {"type": "integer"}}, "dict[str, int]"),
         ({"type": "object", "properties": {"a-b": {}}}, "dict[str, Any]"),
         ({"allOf": [{}]}, "Any"),
-    ],
-)
-def test_a_result_has_the_type_of_its_schema(schema, type_):
-    assert types_of(schema) == (type_, ())
+    ]:
+        with subtests.test(schema=schema, type_=type_):
+            assert types_of(schema) == (type_, ())
 
 
 def test_an_object_is_declared_once_with_what_may_be_missing():

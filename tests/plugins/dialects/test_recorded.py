@@ -111,9 +111,8 @@ def test_a_reply_without_ids_is_read_once_where_it_is_the_last_of_the_conversati
     assert len(READERS["gemini"].recorded(document) or []) == count
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
+def test_what_is_no_conversation_is_known_by_none(subtests):
+    for document in [
         None,
         7,
         "text",
@@ -125,10 +124,9 @@ def test_a_reply_without_ids_is_read_once_where_it_is_the_last_of_the_conversati
         {"id": "1", "name": "search", "arguments": {}},
         [{"id": "1", "name": "search", "arguments": {}}],
         {"contents": [{"parts": "x"}]},
-    ],
-)
-def test_what_is_no_conversation_is_known_by_none(document):
-    assert [each.name for each in DIALECTS if each.recorded(document) is not None] == []
+    ]:
+        with subtests.test(document=document):
+            assert [each.name for each in DIALECTS if each.recorded(document) is not None] == []
 
 
 KEYS = st.sampled_from(

@@ -291,9 +291,8 @@ def test_of_four_processes_at_once_it_approves_exactly_so_many(shared):
 # --- Who may grant
 
 
-@pytest.mark.parametrize(
-    ("terms", "settings", "told"),
-    [
+def test_what_cannot_be_granted_is_told_and_answers_nothing(house, subtests):
+    for terms, settings, told in [
         ({"scope": "everybody"}, {}, "widest_grant in [plugins.inbox] is principal"),
         ({"scope": "session"}, {"widest_grant": "none"}, "is none"),
         ({"scope": "principal"}, {}, "has no principal"),
@@ -304,17 +303,15 @@ def test_of_four_processes_at_once_it_approves_exactly_so_many(shared):
         ({"hours": 721}, {}, "at most 720"),
         ({"hours": float("nan")}, {}, "at most 720"),
         ({}, {"answerers": ({"users": ["ada"]},)}, "lets bob answer"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_granted_is_told_and_answers_nothing(house, terms, settings, told):
-    tools = house.tools(house.host(wait="pending", **settings))
-    call(tools)
-    grants = grants_of(tools)
-    with pytest.raises(StateError) as refused:
-        grants.approve(only(grants.inbox).ticket, BOB, Terms(**terms), via="test")
-    assert told in str(refused.value)
-    assert grants.all() == []
+    ]:
+        with subtests.test(terms=terms, settings=settings, told=told):
+            tools = house.tools(house.host(wait="pending", **settings))
+            call(tools)
+            grants = grants_of(tools)
+            with pytest.raises(StateError) as refused:
+                grants.approve(only(grants.inbox).ticket, BOB, Terms(**terms), via="test")
+            assert told in str(refused.value)
+            assert grants.all() == []
 
 
 def test_who_came_second_grants_nothing(tools):

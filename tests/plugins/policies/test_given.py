@@ -14,9 +14,8 @@ from toolstile_plugins.policies import (
 )
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields", "place"),
-    [
+def test_what_is_not_of_a_field_s_type_is_refused(subtests):
+    for kind, fields, place in [
         (CategoryPolicy, {"category": {"write": "deny"}, "tools": "api"}, "tools"),
         (CategoryPolicy, {"category": {"write": "deny"}, "tools": 5}, "tools"),
         (QuotaPolicy, {"max_calls": 1, "tools": "api"}, "tools"),
@@ -33,12 +32,13 @@ from toolstile_plugins.policies import (
         (SequentialDependencyPolicy, {"dependencies": {"deploy": None}}, "dependencies.deploy"),
         (SequentialDependencyPolicy, {"dependencies": None}, "dependencies"),
         (SequentialDependencyPolicy, {"dependencies": ["deploy"]}, "dependencies"),
-    ],
-)
-def test_what_is_not_of_a_field_s_type_is_refused(kind, fields, place):
-    with pytest.raises(DefinitionError) as raised:
-        kind(**fields)
-    assert str(raised.value).startswith(f"{kind.__name__}: {place}: input should be a valid ")
+    ]:
+        with subtests.test(kind=kind, fields=fields, place=place):
+            with pytest.raises(DefinitionError) as raised:
+                kind(**fields)
+            assert str(raised.value).startswith(
+                f"{kind.__name__}: {place}: input should be a valid "
+            )
 
 
 def test_any_name_of_a_tool_can_be_a_key():

@@ -228,9 +228,8 @@ NO_QUOTA = "QuotaPolicy: give max_calls, per_tool or sum with max_sum; it limits
 NEGATIVE = "QuotaPolicy: a quota cannot be negative."
 
 
-@pytest.mark.parametrize(
-    ("make", "why"),
-    [
+def test_limits_that_make_no_sense_are_refused(subtests):
+    for make, why in [
         (RateLimitPolicy, ONE_LIMIT),
         (lambda: RateLimitPolicy(max_calls=1, max_calls_per_minute=1), ONE_LIMIT),
         (lambda: RateLimitPolicy(max_calls=0), NO_LIMIT),
@@ -267,12 +266,11 @@ NEGATIVE = "QuotaPolicy: a quota cannot be negative."
         (QuotaPolicy, NO_QUOTA),
         (lambda: QuotaPolicy(max_calls=-1), NEGATIVE),
         (lambda: QuotaPolicy(per_tool={"a": -1}), NEGATIVE),
-    ],
-)
-def test_limits_that_make_no_sense_are_refused(make, why):
-    with pytest.raises(DefinitionError) as raised:
-        make()
-    assert str(raised.value) == why
+    ]:
+        with subtests.test(make=make, why=why):
+            with pytest.raises(DefinitionError) as raised:
+                make()
+            assert str(raised.value) == why
 
 
 @pytest.mark.slow

@@ -106,24 +106,22 @@ def drop() -> None:
     """Drop it."""
 
 
-@pytest.mark.parametrize(
-    ("fields", "fits"),
-    [
-        ({"category": {"write": "deny"}}, False),
-        ({"consequence": {"low": "ask"}}, False),
-        ({"category": {"delete": "allow", "write": "deny"}}, True),
-        ({"category": {"delete": "ask"}}, True),
-        ({"category": {"write": "deny"}, "consequence": {"high": "deny"}}, True),
-    ],
-)
-@pytest.mark.parametrize("name", ["drop", "dr*"])
-def test_a_rule_on_a_category_that_no_named_tool_has_is_told(fields, fits, name):
-    rule = CategoryPolicy(tools={name}, **fields)
-    had = "drop has category delete and high consequence"
-    told = [] if fits else [f"has no rule for the tools of {name!r}: {had}"]
-    tools = [drop, replace(drop, name="other", category="write")]
-    assert rule.misfits(tools, lambda _: False) == told
-    assert rule.misfits(tools, lambda _: True) == []
+def test_a_rule_on_a_category_that_no_named_tool_has_is_told(subtests):
+    for name in ["drop", "dr*"]:
+        for fields, fits in [
+            ({"category": {"write": "deny"}}, False),
+            ({"consequence": {"low": "ask"}}, False),
+            ({"category": {"delete": "allow", "write": "deny"}}, True),
+            ({"category": {"delete": "ask"}}, True),
+            ({"category": {"write": "deny"}, "consequence": {"high": "deny"}}, True),
+        ]:
+            with subtests.test(name=name, fields=fields, fits=fits):
+                rule = CategoryPolicy(tools={name}, **fields)
+                had = "drop has category delete and high consequence"
+                told = [] if fits else [f"has no rule for the tools of {name!r}: {had}"]
+                tools = [drop, replace(drop, name="other", category="write")]
+                assert rule.misfits(tools, lambda _: False) == told
+                assert rule.misfits(tools, lambda _: True) == []
 
 
 @tool(tags=("mail", "out"))
@@ -147,53 +145,46 @@ def look() -> str:
 SEND = (mail, fax, look)
 
 
-@pytest.mark.parametrize(
-    ("fields", "ruled"),
-    [
-        ({"tags": {"mail"}}, {"mail"}),
-        ({"tags": {"out"}}, {"mail", "fax"}),
-        ({"tags": {"out"}, "tools": {"*a*"}}, {"mail", "fax"}),
-        ({"tags": {"mail"}, "tools": {"*a*"}}, {"mail"}),
-        ({"tools": {"look"}}, {"look"}),
-        ({}, {"mail", "fax", "look"}),
-    ],
-)
-@pytest.mark.parametrize(
-    "make",
-    [
+def test_tools_are_meant_by_all_of_names_and_tags(yard, subtests):
+    for make in [
         lambda **fields: CategoryPolicy(category={"side_effect": "deny"}, **fields),
         lambda **fields: RateLimitPolicy(max_calls=1, **fields),
         lambda **fields: QuotaPolicy(max_calls=1, **fields),
-    ],
-)
-def test_tools_are_meant_by_all_of_names_and_tags(yard, make, fields, ruled):
-    for each in SEND:
-        section = MarkdownSection(key="send", title="Send", tools=SEND)
-        yard.open(section, policies=(make(**fields),))
-        outcomes = [yard(each.name) for _ in range(2)]
-        assert (not outcomes[-1].success) is (each.name in ruled)
+    ]:
+        for fields, ruled in [
+            ({"tags": {"mail"}}, {"mail"}),
+            ({"tags": {"out"}}, {"mail", "fax"}),
+            ({"tags": {"out"}, "tools": {"*a*"}}, {"mail", "fax"}),
+            ({"tags": {"mail"}, "tools": {"*a*"}}, {"mail"}),
+            ({"tools": {"look"}}, {"look"}),
+            ({}, {"mail", "fax", "look"}),
+        ]:
+            with subtests.test(make=make, fields=fields, ruled=ruled):
+                for each in SEND:
+                    section = MarkdownSection(key="send", title="Send", tools=SEND)
+                    yard.open(section, policies=(make(**fields),))
+                    outcomes = [yard(each.name) for _ in range(2)]
+                    assert (not outcomes[-1].success) is (each.name in ruled)
 
 
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        ({"tags": {"maill", "mail"}}, "refers to unknown tags: 'maill' (did you mean 'mail'?)"),
-        ({"servers": {"post"}}, "refers to unknown servers: 'post'"),
-        ({"tools": {"look"}, "tags": {"mail"}}, "names 'look', which its other fields leave out"),
-    ],
-)
-@pytest.mark.parametrize(
-    "make",
-    [
+def test_what_no_tool_has_or_no_tool_can_be_is_told(subtests):
+    for make in [
         lambda **fields: CategoryPolicy(category={"side_effect": "deny"}, name="own", **fields),
         lambda **fields: RateLimitPolicy(max_calls=1, name="own", **fields),
         lambda **fields: QuotaPolicy(max_calls=1, name="own", **fields),
         lambda **fields: QuotaPolicy(max_calls=1, per_tool={"fax": 1}, name="own", **fields),
-    ],
-)
-def test_what_no_tool_has_or_no_tool_can_be_is_told(make, fields, told):
-    (fault,) = faults_of([make(**fields)], SEND, ())
-    assert fault.startswith(f"Policy 'own' {told}")
+    ]:
+        for fields, told in [
+            ({"tags": {"maill", "mail"}}, "refers to unknown tags: 'maill' (did you mean 'mail'?)"),
+            ({"servers": {"post"}}, "refers to unknown servers: 'post'"),
+            (
+                {"tools": {"look"}, "tags": {"mail"}},
+                "names 'look', which its other fields leave out",
+            ),
+        ]:
+            with subtests.test(make=make, fields=fields, told=told):
+                (fault,) = faults_of([make(**fields)], SEND, ())
+                assert fault.startswith(f"Policy 'own' {told}")
 
 
 @pytest.mark.parametrize(

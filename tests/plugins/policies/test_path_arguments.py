@@ -57,19 +57,18 @@ def saving(properties: dict[str, Any], **more: Any) -> list[Tool[Any, Any]]:
     return [made]
 
 
-@pytest.mark.parametrize(("place", "schema", "value"), PLACES, ids=lambda each: str(each)[:30])
-def test_a_path_is_found_by_its_format_in(
-    tmp_path: Path, place: str, schema: dict[str, Any], value: Any
-) -> None:
-    given = {"k": 1, "out": "a.txt"} if value == "out" else value
-    older = DRAFT_7 if "draft 7" in place else {}
-    tools = saving({"more": schema}, **older)
-    denied = outcome(tmp_path, tools, {"path": "new.txt", "more": given})
-    assert denied.status is Status.DENIED
-    assert "the file a.txt exists and was not read" in denied.text
-    other = json.loads(json.dumps(given).replace("a.txt", "b.txt"))
-    right = outcome(tmp_path, tools, {"path": "new.txt", "more": other})
-    assert right.status is Status.SUCCEEDED
+def test_a_path_is_found_by_its_format_in(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for place, schema, value in PLACES:
+        with subtests.test(place=place, schema=schema, value=value):
+            given = {"k": 1, "out": "a.txt"} if value == "out" else value
+            older = DRAFT_7 if "draft 7" in place else {}
+            tools = saving({"more": schema}, **older)
+            denied = outcome(tmp_path, tools, {"path": "new.txt", "more": given})
+            assert denied.status is Status.DENIED
+            assert "the file a.txt exists and was not read" in denied.text
+            other = json.loads(json.dumps(given).replace("a.txt", "b.txt"))
+            right = outcome(tmp_path, tools, {"path": "new.txt", "more": other})
+            assert right.status is Status.SUCCEEDED
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -239,9 +239,12 @@ def unruled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield Running(Schemed(tmp_path_factory.mktemp("unruled")), stack, [])
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.id)
-def test_without_the_policy_each_way_changes_a_file(unruled: Running, way: Way) -> None:
-    assert take(unruled, way)[1] != []
+def test_without_the_policy_each_way_changes_a_file(
+    unruled: Running, subtests: pytest.Subtests
+) -> None:
+    for way in WAYS:
+        with subtests.test(way=way):
+            assert take(unruled, way)[1] != []
 
 
 RIGHT = [
@@ -263,7 +266,8 @@ RIGHT = [
 ]
 
 
-@pytest.mark.parametrize("steps", RIGHT, ids=str)
-def test_the_right_ways_are_open(running: Running, steps: tuple[Step, ...]) -> None:
-    status, _ = take(running, Way("right", steps))
-    assert status is Status.SUCCEEDED
+def test_the_right_ways_are_open(running: Running, subtests: pytest.Subtests) -> None:
+    for steps in RIGHT:
+        with subtests.test(steps=steps):
+            status, _ = take(running, Way("right", steps))
+            assert status is Status.SUCCEEDED

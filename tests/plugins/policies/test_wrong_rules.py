@@ -150,19 +150,30 @@ def met(suite: Suite) -> None:
         assert len(host.catalog.names()) >= len(suite.offered)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=shown)
-def test_a_rule_that_rules_nothing_keeps_the_host_from_opening(suite: Suite, rule: Any) -> None:
-    with pytest.raises(ConfigurationError):
-        opened(suite, rule)
+def test_a_rule_that_rules_nothing_keeps_the_host_from_opening(
+    suite: Suite, subtests: pytest.Subtests
+) -> None:
+    for rule in RULES:
+        with subtests.test(rule=rule), pytest.raises(ConfigurationError):
+            opened(suite, rule)
 
 
-@pytest.mark.parametrize(
-    "name", [WRITE, "files_write_*", "files_*", "*_write_file", "*", "files_[we]*", "files_?rite*"]
-)
-def test_a_rule_that_rules_something_lets_the_host_open(suite: Suite, name: str) -> None:
-    for rule in by(name):
-        if rule.get("dependencies", {}).get(WRITE) != [name]:
-            opened(suite, rule).close()
+def test_a_rule_that_rules_something_lets_the_host_open(
+    suite: Suite, subtests: pytest.Subtests
+) -> None:
+    for name in [
+        WRITE,
+        "files_write_*",
+        "files_*",
+        "*_write_file",
+        "*",
+        "files_[we]*",
+        "files_?rite*",
+    ]:
+        with subtests.test(name=name):
+            for rule in by(name):
+                if rule.get("dependencies", {}).get(WRITE) != [name]:
+                    opened(suite, rule).close()
 
 
 def test_a_server_without_a_root_is_not_ruled_by_the_workspace(suite: Suite) -> None:

@@ -78,12 +78,15 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("change", WRONG, ids=str)
-def test_a_wrong_rule_is_refused_when_the_host_opens(change):
-    rule = {**RULE, **change}
-    if "word" in change:
-        del rule["words"]
-    with pytest.raises(ConfigurationError) as refused, mailbox("sync", rule):
-        pass
-    assert str(refused.value).startswith("the configuration")
-    assert "[[policies]] number 1" in str(refused.value) or "asked_for@host#1" in str(refused.value)
+def test_a_wrong_rule_is_refused_when_the_host_opens(subtests):
+    for change in WRONG:
+        with subtests.test(change=change):
+            rule = {**RULE, **change}
+            if "word" in change:
+                del rule["words"]
+            with pytest.raises(ConfigurationError) as refused, mailbox("sync", rule):
+                pass
+            assert str(refused.value).startswith("the configuration")
+            assert "[[policies]] number 1" in str(refused.value) or "asked_for@host#1" in str(
+                refused.value
+            )

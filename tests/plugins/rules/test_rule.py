@@ -153,19 +153,17 @@ def test_nobody_and_nothing_asked_for_deny(office, when, why, effect):
     )
 
 
-@pytest.mark.parametrize("effect", ["allow", "ask", "deny"])
-@pytest.mark.parametrize(
-    ("when", "lines", "told"),
-    [
+def test_what_fails_or_takes_too_long_denies(office, subtests):
+    for when, lines, told in [
         ("args.lines[3].count > 5", 1, "Index error"),
         ("args.lines.all(one, args.lines.all(other, one.count == other.count))", 200, "budget"),
-    ],
-)
-def test_what_fails_or_takes_too_long_denies(office, effect, when, lines, told):
-    office.open({"tools": ["order"], "when": when, "effect": effect})
-    denied = office("order", lines=[{"article": "bolt"}] * lines)
-    assert denied.status is Status.DENIED
-    assert told in denied.text
+    ]:
+        for effect in ["allow", "ask", "deny"]:
+            with subtests.test(when=when, lines=lines, told=told, effect=effect):
+                office.open({"tools": ["order"], "when": when, "effect": effect})
+                denied = office("order", lines=[{"article": "bolt"}] * lines)
+                assert denied.status is Status.DENIED
+                assert told in denied.text
 
 
 def test_a_tool_without_the_argument_is_none_of_its_business(office):

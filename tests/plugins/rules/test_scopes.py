@@ -13,9 +13,8 @@ CLOSED = '[policy]\ndefault = "deny"\n'
 PAY = {"amount": 1, "to": "bob"}
 
 
-@pytest.mark.parametrize(
-    ("scope", "concerned"),
-    [
+def test_a_policy_can_be_for_some_principals(office, subtests):
+    for scope, concerned in [
         ({"users": ["ann"]}, True),
         ({"users": ["https://id.example.com ann"]}, True),
         ({"users": ["https://id.example.org ann"]}, False),
@@ -23,11 +22,10 @@ PAY = {"amount": 1, "to": "bob"}
         ({"groups": ["admins", "staff"]}, True),
         ({"groups": ["admins"]}, False),
         ({"users": ["ann"], "groups": ["admins"]}, False),
-    ],
-)
-def test_a_policy_can_be_for_some_principals(office, scope, concerned):
-    office.open({**DENY, **scope}, given={"principal": ANN})
-    assert office("pay", **PAY).success is not concerned
+    ]:
+        with subtests.test(scope=scope, concerned=concerned):
+            office.open({**DENY, **scope}, given={"principal": ANN})
+            assert office("pay", **PAY).success is not concerned
 
 
 @pytest.mark.parametrize(("group", "allowed"), [("staff", 1), ("admins", 3)])

@@ -183,9 +183,8 @@ def test_a_rule_without_the_session_takes_no_place_and_hears_of_nothing(office):
     assert counting.hears(pay)
 
 
-@pytest.mark.parametrize(
-    ("when", "told"),
-    [
+def test_a_wrong_count_is_refused_when_the_host_opens(office, subtests):
+    for when, told in [
         ("session.count('pya') > 1", "'pya' (did you mean 'pay'?)"),
         ("session.count(args.to) > 1", "reads the session other than by session.count"),
         ("args.to.count('pay') > 1", "calls count() of args.to (string), not session"),
@@ -197,10 +196,9 @@ def test_a_rule_without_the_session_takes_no_place_and_hears_of_nothing(office):
         ("session == session", "reads the session other"),
         ("size(session) > 1", "reads the session other"),
         ("session.exists(name, name == 'pay')", "reads the session other"),
-    ],
-)
-def test_a_wrong_count_is_refused_when_the_host_opens(office, when, told):
-    with pytest.raises(ConfigurationError) as refused:
-        office.open({**FEW, "when": when})
-    assert "toolstile.toml" in str(refused.value)
-    assert told in str(refused.value)
+    ]:
+        with subtests.test(when=when, told=told):
+            with pytest.raises(ConfigurationError) as refused:
+                office.open({**FEW, "when": when})
+            assert "toolstile.toml" in str(refused.value)
+            assert told in str(refused.value)

@@ -37,18 +37,26 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_no_spelling_of_a_path_leads_around(office, path):
+def test_no_spelling_of_a_path_leads_around(office, subtests):
     office.open(ETC)
-    assert office("write_note", path=path, text="a").status is Status.DENIED
+    for path in PATHS:
+        with subtests.test(path=path):
+            assert office("write_note", path=path, text="a").status is Status.DENIED
 
 
-@pytest.mark.parametrize(
-    "path", ["notes/x", "./notes/x", "etcetera/x", "etc/../notes/x", "a b.txt", "é.txt", "100%.md"]
-)
-def test_other_paths_are_free(office, path):
+def test_other_paths_are_free(office, subtests):
     office.open(ETC)
-    assert office("write_note", path=path, text="a").success
+    for path in [
+        "notes/x",
+        "./notes/x",
+        "etcetera/x",
+        "etc/../notes/x",
+        "a b.txt",
+        "é.txt",
+        "100%.md",
+    ]:
+        with subtests.test(path=path):
+            assert office("write_note", path=path, text="a").success
 
 
 def is_refused(path, root=None):
@@ -105,9 +113,9 @@ def test_paths_of_a_directory_follow_links_and_names_that_are_alike(office, tmp_
     assert office("write_note", path="notes.md", text="a").success
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_no_spelling_of_a_host_leads_around(office, subtests):
+    office.open(OURS)
+    for url in [
         *("https://evil.org/", "https://example.com.evil.org/", "https://example.com@evil.org/"),
         *("https://ann:secret@example.com/", "https://evil.org#@example.com", "//evil.org/"),
         *("https://evil.org?@example.com", "https://evil.org\\@example.com/", "https:/evil.org"),
@@ -118,11 +126,9 @@ def test_paths_of_a_directory_follow_links_and_names_that_are_alike(office, tmp_
         *("http://[::1]/", "http://[::ffff:127.0.0.1]/", "https://-example.com/", "https://./"),
         *("ann@evil.org", "ann@example.com@evil.org", "ann@example.com,eve@evil.org"),
         *("Ann <ann@example.com>", '"a@evil.org"@example.com', "ann@[127.0.0.1]"),
-    ],
-)
-def test_no_spelling_of_a_host_leads_around(office, url):
-    office.open(OURS)
-    assert office("fetch", url=url).status is Status.DENIED
+    ]:
+        with subtests.test(url=url):
+            assert office("fetch", url=url).status is Status.DENIED
 
 
 @pytest.mark.parametrize(
@@ -136,9 +142,9 @@ def test_other_spellings_of_our_own_host_are_free(office, url):
     assert office("fetch", url=url).success
 
 
-@pytest.mark.parametrize(
-    ("url", "is_free"),
-    [
+def test_a_scheme_by_default_makes_a_url_of_what_has_none(office, subtests):
+    office.open({**OURS, "when": "host(args.url, 'https') != 'example.com'"})
+    for url, is_free in [
         *(("example.com/a", True), ("https://example.com", True), ("Example.com.", True)),
         *(
             ("evil.org/@example.com", False),
@@ -146,11 +152,9 @@ def test_other_spellings_of_our_own_host_are_free(office, url):
             ("//example.com", False),
         ),
         *(("ann@example.com", False), ("example.com:80", False), ("javascript:x", False)),
-    ],
-)
-def test_a_scheme_by_default_makes_a_url_of_what_has_none(office, url, is_free):
-    office.open({**OURS, "when": "host(args.url, 'https') != 'example.com'"})
-    assert office("fetch", url=url).success is is_free
+    ]:
+        with subtests.test(url=url, is_free=is_free):
+            assert office("fetch", url=url).success is is_free
 
 
 @pytest.mark.parametrize(
@@ -161,20 +165,22 @@ def test_an_address_is_no_url(office, address):
     assert office("fetch", url=address).status is Status.DENIED
 
 
-@pytest.mark.parametrize("amount", [500.1, 501, 5e2 + 1, 10**18, 10**30, 2**63, 1e300])
-def test_no_spelling_of_a_number_leads_around(office, amount):
+def test_no_spelling_of_a_number_leads_around(office, subtests):
     office.open({"tools": ["pay"], "when": "args.amount > 500", "effect": "deny"})
-    assert office("pay", amount=amount, to="ann").status is Status.DENIED
+    for amount in [500.1, 501, 5e2 + 1, 10**18, 10**30, 2**63, 1e300]:
+        with subtests.test(amount=amount):
+            assert office("pay", amount=amount, to="ann").status is Status.DENIED
 
 
-@pytest.mark.parametrize("size", [3, 3.0])
-@pytest.mark.parametrize(
-    "when", ["args.size == 3", "args.size == 3.0", "args.size in [3]", "args.size >= 3.0"]
-)
-def test_whole_numbers_are_numbers(office, size, when):
-    office.open({"tools": ["upload"], "when": f"has(args.size) && {when}", "effect": "deny"})
-    assert office("upload", name="a", size=size).status is Status.DENIED
-    assert office("upload", name="a", size=2).success
+def test_whole_numbers_are_numbers(office, subtests):
+    for when in ["args.size == 3", "args.size == 3.0", "args.size in [3]", "args.size >= 3.0"]:
+        for size in [3, 3.0]:
+            with subtests.test(when=when, size=size):
+                office.open(
+                    {"tools": ["upload"], "when": f"has(args.size) && {when}", "effect": "deny"}
+                )
+                assert office("upload", name="a", size=size).status is Status.DENIED
+                assert office("upload", name="a", size=2).success
 
 
 def test_a_number_beyond_those_of_the_language_denies(office):
@@ -182,24 +188,22 @@ def test_a_number_beyond_those_of_the_language_denies(office):
     assert office("upload", name="a", size=10**30).status is Status.DENIED
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_words_are_found_in_any_case_and_form(office, subtests):
+    office.open(
+        {"tools": ["write_note"], "when": "words(args.text).exists(w, w == 'delete')"}
+        | {"effect": "deny"}
+    )
+    for text in [
         *("delete it", "DELETE it", "please delete", "(delete)", "del\u200bete it"),
         *(
             "\uff24\uff25\uff2c\uff25\uff34\uff25 it",
             "del\u00adete it",
             "\U0001d41d\U0001d41elete it",
         ),
-    ],
-)
-def test_words_are_found_in_any_case_and_form(office, text):
-    office.open(
-        {"tools": ["write_note"], "when": "words(args.text).exists(w, w == 'delete')"}
-        | {"effect": "deny"}
-    )
-    assert office("write_note", path="a", text=text).status is Status.DENIED
-    assert office("write_note", path="a", text="deleted").success
+    ]:
+        with subtests.test(text=text):
+            assert office("write_note", path="a", text=text).status is Status.DENIED
+            assert office("write_note", path="a", text="deleted").success
 
 
 # --- Other places for a value
@@ -250,25 +254,24 @@ def test_an_argument_that_is_missing_is_what_the_tool_makes_of_it(office):
     assert office("upload", name="a", size=3).success
 
 
-@pytest.mark.parametrize("size", ["9", "9.0", True, None, [9], {"size": 9}])
-def test_a_number_in_another_type_does_not_pass(office, size):
+def test_a_number_in_another_type_does_not_pass(office, subtests):
     office.open({"tools": ["upload"], "when": "has(args.size) && args.size > 3", "effect": "deny"})
-    assert not office("upload", name="a", size=size).success
+    for size in ["9", "9.0", True, None, [9], {"size": 9}]:
+        with subtests.test(size=size):
+            assert not office("upload", name="a", size=size).success
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_no_spelling_of_the_json_leads_around(office, subtests):
+    office.open(ETC)
+    for arguments in [
         '{"path": "\\u0065tc/x", "text": "a"}',
         '{"path": "etc\\/x", "text": "a"}',
         '{"path": "notes/x", "text": "a", "path": "etc/x"}',
         '{"p\\u0061th": "etc/x", "text": "a"}',
         ' {"text":"a","path":"etc/x"} ',
-    ],
-)
-def test_no_spelling_of_the_json_leads_around(office, arguments):
-    office.open(ETC)
-    assert not office.tools.dispatch(ToolCall("write_note", arguments)).success
+    ]:
+        with subtests.test(arguments=arguments):
+            assert not office.tools.dispatch(ToolCall("write_note", arguments)).success
 
 
 def test_a_call_through_another_tool_is_ruled(office):
@@ -288,10 +291,9 @@ def test_a_denial_does_not_say_what_would_pass(office, path):
 # --- What is not stopped; the guide says so
 
 
-@pytest.mark.parametrize(
-    "text", ["ZGVsZXRlIGl0", "64656c657465", "d e l e t e", "d\u0435lete", "remove"]
-)
-def test_words_in_code_or_letters_of_others_are_other_words(office, text):
-    when = "words(args.text).exists(w, w == 'delete')"
-    office.open({"tools": ["write_note"], "when": when, "effect": "deny"})
-    assert office("write_note", path="a", text=text).success
+def test_words_in_code_or_letters_of_others_are_other_words(office, subtests):
+    for text in ["ZGVsZXRlIGl0", "64656c657465", "d e l e t e", "d\u0435lete", "remove"]:
+        with subtests.test(text=text):
+            when = "words(args.text).exists(w, w == 'delete')"
+            office.open({"tools": ["write_note"], "when": when, "effect": "deny"})
+            assert office("write_note", path="a", text=text).success

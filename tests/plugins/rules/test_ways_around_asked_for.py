@@ -19,16 +19,13 @@ RULE = {"kind": "asked_for", "otherwise": "deny", "words": WORDS}
 CALL: Any = {"recipients": ["bob"], "body": "The user says: send it.", "subject": "send"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_no_spelling_of_a_tool_is_called(subtests):
+    for name in [
         *("Send_Email", "SEND_EMAIL", "send_email ", "send-email", "send\uff3femail", "sendemail"),
         *("send_em\u0430il", "send_email\u200b", "tools.send_email", "send_email\0", "send__email"),
-    ],
-)
-def test_no_spelling_of_a_tool_is_called(name):
-    with mailbox("sync", RULE, request="Look.") as mail:
-        assert not mail.call(name, **CALL).success
+    ]:
+        with subtests.test(name=name), mailbox("sync", RULE, request="Look.") as mail:
+            assert not mail.call(name, **CALL).success
 
 
 def test_what_a_call_says_is_not_what_the_user_says():

@@ -39,11 +39,11 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_value_is_the_user_s_as_a_whole_or_not_at_all(way):
-    with mailbox() as mail:
-        assert mail.sends(" Ann@Work.Example ")
-        assert not mail.sends(way)
+def test_a_value_is_the_user_s_as_a_whole_or_not_at_all(subtests):
+    for way in WAYS:
+        with subtests.test(way=way), mailbox() as mail:
+            assert mail.sends(" Ann@Work.Example ")
+            assert not mail.sends(way)
 
 
 HIDDEN = [
@@ -145,24 +145,21 @@ def test_a_number_of_the_request_is_one_however_it_is_written(amount):
             assert not mail.passes("post", to=other), other
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_a_path_is_the_user_s_as_it_was_named(subtests):
+    for path in [
         *("notes/../etc/plan.txt", "./notes/plan.txt", "notes//plan.txt", "notes\\plan.txt"),
         *("/notes/plan.txt", "notes/plan.txt/../x", "notes/plan", "plan.txt", "notes%2Fplan.txt"),
         *("notes/plan.txt\0", "notes/pl\u0430n.txt", "\uff4eotes/plan.txt", "file:notes/plan.txt"),
-    ],
-)
-def test_a_path_is_the_user_s_as_it_was_named(path):
-    policy = {**RULES, "arguments": {"post": {"to": "value"}}, "trusted": {}}
-    with mailbox("sync", policy, tools=[POST], request="Read notes/plan.txt.") as mail:
-        assert mail.passes("post", to="Notes/Plan.txt")
-        assert not mail.passes("post", to=path)
+    ]:
+        with subtests.test(path=path):
+            policy = {**RULES, "arguments": {"post": {"to": "value"}}, "trusted": {}}
+            with mailbox("sync", policy, tools=[POST], request="Read notes/plan.txt.") as mail:
+                assert mail.passes("post", to="Notes/Plan.txt")
+                assert not mail.passes("post", to=path)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_no_spelling_of_a_host_makes_a_link_the_user_s(subtests):
+    for url in [
         *(
             "https://work.example.evil.example/",
             "https://work.example:444/",
@@ -171,13 +168,12 @@ def test_a_path_is_the_user_s_as_it_was_named(path):
         *("https://work.example@evil.example/", "https://w\u043erk.example/", "//work.example/x"),
         *("https://xn--wrk-emc.example/", "https://3232235777/", "https://[::1]/", "ftp://10.1/"),
         *("https://work.example/?q=ann", "https://work.example/#x", "HTTPS://WORK.EXAMPLE/\u200bx"),
-    ],
-)
-def test_no_spelling_of_a_host_makes_a_link_the_user_s(url):
-    request = "Tell ann@work.example of https://work.example/."
-    with mailbox(request=request) as mail:
-        assert mail.sends("ann@work.example", body="See HTTPS://Work.Example/.")
-        assert not mail.sends("ann@work.example", body=f"See {url}")
+    ]:
+        with subtests.test(url=url):
+            request = "Tell ann@work.example of https://work.example/."
+            with mailbox(request=request) as mail:
+                assert mail.sends("ann@work.example", body="See HTTPS://Work.Example/.")
+                assert not mail.sends("ann@work.example", body=f"See {url}")
 
 
 @tool
@@ -207,15 +203,16 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize("written", WRITTEN)
-def test_what_was_written_and_is_read_again_is_not_proven_also_decoded(written):
-    policy = {**RULES, "trusted": {"read_file": ["*"], "search_contacts": ["email"]}}
-    with mailbox("sync", policy, tools=[*TOOLS, write_file, read_file]) as mail:
-        assert mail.passes("write_file", path="note", text=written)
-        assert mail.passes("read_file", path="note")
-        # A system may well keep it in its plain form.
-        assert mail.passes("search_contacts", name="eve")
-        assert not mail.sends(EVIL)
+def test_what_was_written_and_is_read_again_is_not_proven_also_decoded(subtests):
+    for written in WRITTEN:
+        with subtests.test(written=written):
+            policy = {**RULES, "trusted": {"read_file": ["*"], "search_contacts": ["email"]}}
+            with mailbox("sync", policy, tools=[*TOOLS, write_file, read_file]) as mail:
+                assert mail.passes("write_file", path="note", text=written)
+                assert mail.passes("read_file", path="note")
+                # A system may well keep it in its plain form.
+                assert mail.passes("search_contacts", name="eve")
+                assert not mail.sends(EVIL)
 
 
 @pytest.mark.parametrize("otherwise", ["ask", "deny"])

@@ -130,9 +130,10 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return told
 
 
-@pytest.mark.parametrize("rule", RIGHT, ids=lambda rule: rule["when"])
-def test_right_rules_are_taken(opened, rule):
-    assert opened({"effect": "deny", **rule}) is None
+def test_right_rules_are_taken(opened, subtests):
+    for rule in RIGHT:
+        with subtests.test(rule=rule):
+            assert opened({"effect": "deny", **rule}) is None
 
 
 @pytest.mark.slow
@@ -162,11 +163,12 @@ NEVER_GIVEN = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "when"), NEVER_GIVEN)
-def test_a_text_that_a_function_never_gives_is_refused(opened, tool, when):
-    told = opened({"tools": [tool], "when": when, "effect": "deny"})
-    assert told is not None
-    assert re.search(r"\b(host|mail_host|path|words)\(\) never gives; write ", told)
+def test_a_text_that_a_function_never_gives_is_refused(opened, subtests):
+    for tool, when in NEVER_GIVEN:
+        with subtests.test(tool=tool, when=when):
+            told = opened({"tools": [tool], "when": when, "effect": "deny"})
+            assert told is not None
+            assert re.search(r"\b(host|mail_host|path|words)\(\) never gives; write ", told)
 
 
 @pytest.mark.parametrize(
@@ -230,9 +232,8 @@ def test_what_another_spelling_passes_is_warned_of_as_the_host_opens(
     assert all(is_notice(each) for each in caplog.records if each.getMessage() in told)
 
 
-@pytest.mark.parametrize(
-    ("when", "remedy"),
-    [
+def test_what_the_language_does_not_take_is_told_with_a_remedy(opened, subtests):
+    for when, remedy in [
         ("args.amount > 5 and args.amount < 9", "joined by && and ||"),
         ("args.memo = 'x'", "compared by =="),
         ("args.memo == gift", "write args.gift for an argument, and 'gift' for a text"),
@@ -246,9 +247,8 @@ def test_what_another_spelling_passes_is_warned_of_as_the_host_opens(
         ("now.getHours('Europe/Berln') > 20", "Invalid timezone; correct 'Europe/Berln'"),
         ("timestamp('monday') < now", "conversion failed; correct 'monday'"),
         ("args.memo.matches('[a')", "correct '[a'"),
-    ],
-)
-def test_what_the_language_does_not_take_is_told_with_a_remedy(opened, when, remedy):
-    told = opened({"tools": ["pay"], "when": when, "effect": "deny"})
-    assert told is not None
-    assert remedy in told
+    ]:
+        with subtests.test(when=when, remedy=remedy):
+            told = opened({"tools": ["pay"], "when": when, "effect": "deny"})
+            assert told is not None
+            assert remedy in told

@@ -391,19 +391,28 @@ class TestLargeTrees:
 
 
 class TestReservedNames:
-    @pytest.mark.parametrize(
-        "path",
-        [".toolstile", ".toolstile/lock", "d/../.toolstile/lock", ".Toolstile", "d/.toolstile/x"],
-    )
-    def test_are_refused(self, workspace: VirtualFilesystem, path: str) -> None:
-        workspace.write("a.txt", "one")
-        for operation in (workspace.read, workspace.list, workspace.exists, workspace.mkdir):
-            with pytest.raises(PermissionError, match="toolstile"):
-                operation(path)
-        with pytest.raises(PermissionError, match="toolstile"):
-            workspace.write(path, "x")
-        assert [each.path for each in workspace.glob("**")] == ["a.txt"]
-        assert list(workspace.search("")) != []
+    def test_are_refused(self, workspace: VirtualFilesystem, subtests: pytest.Subtests) -> None:
+        for path in [
+            ".toolstile",
+            ".toolstile/lock",
+            "d/../.toolstile/lock",
+            ".Toolstile",
+            "d/.toolstile/x",
+        ]:
+            with subtests.test(path=path):
+                workspace.write("a.txt", "one")
+                for operation in (
+                    workspace.read,
+                    workspace.list,
+                    workspace.exists,
+                    workspace.mkdir,
+                ):
+                    with pytest.raises(PermissionError, match="toolstile"):
+                        operation(path)
+                with pytest.raises(PermissionError, match="toolstile"):
+                    workspace.write(path, "x")
+                assert [each.path for each in workspace.glob("**")] == ["a.txt"]
+                assert list(workspace.search("")) != []
 
     def test_a_link_in_their_place_is_not_followed(
         self, disk: VirtualFilesystem, root: Path, outside: Path

@@ -424,9 +424,8 @@ def repository(at: House) -> House:
 CONFIG = '[branch "x"]\n\tremote = origin\n\tmerge = refs/heads/x\n'
 
 
-@pytest.mark.parametrize(
-    ("added", "is_harmless"),
-    [
+def test_gits_configuration_is_judged_by_key(repository: House, subtests: pytest.Subtests) -> None:
+    for added, is_harmless in [
         (CONFIG, True),
         (CONFIG.replace("\t", "    "), True),
         ('[branch "x"]\n\tremote = origin\n', True),
@@ -451,14 +450,11 @@ CONFIG = '[branch "x"]\n\tremote = origin\n\tmerge = refs/heads/x\n'
         ("\x0b[core]\n\tpager = evil\n", False),
         ("\ufeff[core]\n\tpager = evil\n", False),
         ("garbage\n", False),
-    ],
-)
-def test_gits_configuration_is_judged_by_key(
-    repository: House, added: str, is_harmless: bool
-) -> None:
-    before = (repository.root / ".git" / "config").read_text()
-    assert (repository.asks_to_write(".git/config", before + added) == "") is is_harmless
-    assert (repository.asks_to_write(".git/config", added + before) == "") is is_harmless
+    ]:
+        with subtests.test(added=added, is_harmless=is_harmless):
+            before = (repository.root / ".git" / "config").read_text()
+            assert (repository.asks_to_write(".git/config", before + added) == "") is is_harmless
+            assert (repository.asks_to_write(".git/config", added + before) == "") is is_harmless
 
 
 def test_a_key_that_is_removed_or_changed_is_asked_about(repository: House) -> None:
@@ -509,9 +505,8 @@ def test_programs_that_gits_configuration_names(repository: House) -> None:
     assert repository.asks_to_write("tools/build.sh") == ""
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "path"),
-    [
+def test_each_way_to_name_a_program_or_folder(repository: House, subtests: pytest.Subtests) -> None:
+    for key, value, path in [
         ("core.hooksPath", "a#b;c", "a#b;c/pre-commit"),
         ("core.hooksPath", 'a"b', 'a"b/pre-commit'),
         ("core.hooksPath", ".", "pre-commit"),
@@ -523,17 +518,14 @@ def test_programs_that_gits_configuration_names(repository: House) -> None:
         ("diff.a.command", "sh -c ./tools/x", "tools/x"),
         ("core.fsmonitor", "python3 tools/x.py", "tools/x.py"),
         ("credential.helper", "!f() { ./tools/x; }; f", "tools/x"),
-    ],
-)
-def test_each_way_to_name_a_program_or_folder(
-    repository: House, key: str, value: str, path: str
-) -> None:
-    git(repository.root, "config", "alias.t", "!cd tools/ && make")
-    git(repository.root, "config", "branch.main.merge", "refs/heads/main")
-    for free in ("tools/y", "refs/heads/main"):
-        assert repository.asks_to_write(free) == ""
-    git(repository.root, "config", key, value)
-    assert repository.asks_to_write(path)
+    ]:
+        with subtests.test(key=key, value=value, path=path):
+            git(repository.root, "config", "alias.t", "!cd tools/ && make")
+            git(repository.root, "config", "branch.main.merge", "refs/heads/main")
+            for free in ("tools/y", "refs/heads/main"):
+                assert repository.asks_to_write(free) == ""
+            git(repository.root, "config", key, value)
+            assert repository.asks_to_write(path)
 
 
 def test_a_hooks_folder_behind_a_link(repository: House) -> None:

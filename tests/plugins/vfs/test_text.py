@@ -57,9 +57,8 @@ def test_what_is_written_is_read_again_or_refused(content: str, encoding: Encodi
     assert decode(data, "a.txt")[0] == content
 
 
-@pytest.mark.parametrize(
-    ("data", "encoding"),
-    [
+def test_encodings_are_told_apart(subtests: pytest.Subtests) -> None:
+    for data, encoding in [
         (b"", "utf-8"),
         (b"plain\n", "utf-8"),
         (b"\xef\xbb\xbfmarked", "utf-8"),
@@ -75,10 +74,9 @@ def test_what_is_written_is_read_again_or_refused(content: str, encoding: Encodi
         (b"\xff\xfe\0\xd8", None),
         (b"\xff\xfea\0\0\0b\0", None),
         (b"\xff\xfea\0b", None),
-    ],
-)
-def test_encodings_are_told_apart(data: bytes, encoding: Encoding | None) -> None:
-    assert encoding_of(data) == encoding
+    ]:
+        with subtests.test(data=data, encoding=encoding):
+            assert encoding_of(data) == encoding
 
 
 @pytest.mark.slow

@@ -340,9 +340,8 @@ def test_a_missing_file_is_answered_with_near_names_and_where_to_look(
     assert where in text
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
+def test_what_a_model_can_put_right_asks_it_to_retry(desk: Desk, subtests: pytest.Subtests) -> None:
+    for name, arguments in [
         ("read_file", {"path": "nowhere.txt"}),
         ("read_file", {"path": "src"}),
         ("read_file", {"path": "/etc/passwd"}),
@@ -361,15 +360,12 @@ def test_a_missing_file_is_answered_with_near_names_and_where_to_look(
         ("glob_files", {"pattern": "/x"}),
         ("glob_files", {"pattern": "{a,b}" * 12}),
         ("grep_files", {"pattern": "("}),
-    ],
-)
-def test_what_a_model_can_put_right_asks_it_to_retry(
-    desk: Desk, name: str, arguments: dict[str, Any]
-) -> None:
-    outcome = desk.open()(name, **arguments)
-    assert not outcome.success
-    assert "retry" in outcome.text
-    assert outcome.text.lower().count("retry") == 1
+    ]:
+        with subtests.test(name=name, arguments=arguments):
+            outcome = desk.open()(name, **arguments)
+            assert not outcome.success
+            assert "retry" in outcome.text
+            assert outcome.text.lower().count("retry") == 1
 
 
 def test_a_directory_cannot_be_read(desk: Desk) -> None:
@@ -527,18 +523,24 @@ def test_a_text_without_anything_near_is_answered_with_how_to_look(desk: Desk) -
     assert "Use read_file to see it, then retry." in text
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize(
-    ("old", "new"), [("one\ntwo", "1\n2\n2b"), ("one\r\ntwo", "1\r\n2\n2b"), ("two\n", "2\n2b\r\n")]
-)
-def test_the_newlines_of_an_edit_follow_the_file(
-    desk: Desk, newline: str, old: str, new: str
-) -> None:
-    desk.open({"a.txt": newline.join(["one", "two", "three", ""])})
-    desk.text("edit_file", path="a.txt", old_text=old, new_text=new)
+def test_the_newlines_of_an_edit_follow_the_file(desk: Desk, subtests: pytest.Subtests) -> None:
+    for old, new in [
+        ("one\ntwo", "1\n2\n2b"),
+        ("one\r\ntwo", "1\r\n2\n2b"),
+        ("two\n", "2\n2b\r\n"),
+    ]:
+        for newline in ["\n", "\r\n"]:
+            with subtests.test(old=old, new=new, newline=newline):
+                desk.open({"a.txt": newline.join(["one", "two", "three", ""])})
+                desk.text("edit_file", path="a.txt", old_text=old, new_text=new)
 
-    lines = desk.files.read("a.txt").split(newline)
-    assert lines == (["one"] if old.startswith("two") else ["1"]) + ["2", "2b", "three", ""]
+                lines = desk.files.read("a.txt").split(newline)
+                assert lines == (["one"] if old.startswith("two") else ["1"]) + [
+                    "2",
+                    "2b",
+                    "three",
+                    "",
+                ]
 
 
 def test_of_a_file_with_both_newlines_it_is_said_why_nothing_fits(desk: Desk) -> None:

@@ -133,12 +133,15 @@ def test_calls_that_have_no_result_get_one(known: Known, messages: list[Message]
     assert "nothing's" not in str(body)
 
 
-@pytest.mark.parametrize("id_", ["functions.look:0", "x" * 300, "\u00e9\ud83d"])
-def test_the_id_of_another_provider_suits_this_one(known: Known, id_: str) -> None:
-    reply = Message(Role.ASSISTANT, "", (CallMade("ours", "look", "{}", id_),), dialect="another")
-    body = body_of(known, reply, Message.results([CallAnswer("ours", "look", "seen")]))
-    assert list(known.api.faults(body)) == []
-    assert id_ not in str(body)
+def test_the_id_of_another_provider_suits_this_one(known: Known, subtests: pytest.Subtests) -> None:
+    for id_ in ["functions.look:0", "x" * 300, "\u00e9\ud83d"]:
+        with subtests.test(id_=id_):
+            reply = Message(
+                Role.ASSISTANT, "", (CallMade("ours", "look", "{}", id_),), dialect="another"
+            )
+            body = body_of(known, reply, Message.results([CallAnswer("ours", "look", "seen")]))
+            assert list(known.api.faults(body)) == []
+            assert id_ not in str(body)
 
 
 def test_an_id_of_its_own_goes_back_as_it_came() -> None:
@@ -174,24 +177,33 @@ def test_a_reply_of_the_time_before_tool_calls_goes_back_as_one_of_today() -> No
     assert list(ChatApi().faults(body)) == []
 
 
-@pytest.mark.parametrize("fault", ["leaves out", "twice", "broken", "no object", "name"])
-def test_the_fakes_refuse_what_is_broken(known: Known, fault: str) -> None:
+def test_the_fakes_refuse_what_is_broken(known: Known, subtests: pytest.Subtests) -> None:
     """Else no test above could fail."""
-    calls = {"twice": [FINE, FINE], "broken": [("a", "look", '{"p')], "name": [("a", "", "{}")]}
-    made = calls.get(fault, [("a", "look", "[1]" if fault == "no object" else "{}")])
-    told = [] if fault == "leaves out" else [id_ for id_, *_ in made]
-    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Go"}]}
-    if known.api.path == "/responses":
-        results = [{"type": "function_call_output", "call_id": id_, "output": "x"} for id_ in told]
-        body = {"input": [*response_items(*made), *results]}
-    elif known.api.path == "/v1/messages":
-        results = [{"type": "tool_result", "tool_use_id": id_, "content": "x"} for id_ in told]
-        body["messages"].append({"role": "assistant", "content": [*anthropic_items(*made)]})
-        body["messages"].append({"role": "user", "content": results})
-    else:
-        results = [{"role": "tool", "tool_call_id": id_, "content": "x"} for id_ in told]
-        body["messages"] += [*chat_items(*made), *results]
-    assert list(known.api.faults(body)) != []
+    for fault in ["leaves out", "twice", "broken", "no object", "name"]:
+        with subtests.test(fault=fault):
+            calls = {
+                "twice": [FINE, FINE],
+                "broken": [("a", "look", '{"p')],
+                "name": [("a", "", "{}")],
+            }
+            made = calls.get(fault, [("a", "look", "[1]" if fault == "no object" else "{}")])
+            told = [] if fault == "leaves out" else [id_ for id_, *_ in made]
+            body: dict[str, Any] = {"messages": [{"role": "user", "content": "Go"}]}
+            if known.api.path == "/responses":
+                results = [
+                    {"type": "function_call_output", "call_id": id_, "output": "x"} for id_ in told
+                ]
+                body = {"input": [*response_items(*made), *results]}
+            elif known.api.path == "/v1/messages":
+                results = [
+                    {"type": "tool_result", "tool_use_id": id_, "content": "x"} for id_ in told
+                ]
+                body["messages"].append({"role": "assistant", "content": [*anthropic_items(*made)]})
+                body["messages"].append({"role": "user", "content": results})
+            else:
+                results = [{"role": "tool", "tool_call_id": id_, "content": "x"} for id_ in told]
+                body["messages"] += [*chat_items(*made), *results]
+            assert list(known.api.faults(body)) != []
 
 
 def test_texts_of_half_a_character_can_be_sent(known: Known) -> None:

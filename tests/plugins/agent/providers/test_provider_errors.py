@@ -21,9 +21,8 @@ def answered(status: int, body: object = None, headers: dict[str, str] | None = 
     return openai.APIStatusError("It went wrong.", response=response, body=body)
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "type_"),
-    [
+def test_a_status_tells_the_type(subtests: pytest.Subtests):
+    for status, code, type_ in [
         (400, None, FaultType.REFUSED),
         (401, None, FaultType.REFUSED),
         (402, None, FaultType.QUOTA),
@@ -36,18 +35,16 @@ def answered(status: int, body: object = None, headers: dict[str, str] | None = 
         (503, None, FaultType.UNAVAILABLE),
         (504, None, FaultType.TIMEOUT),
         (529, None, FaultType.UNAVAILABLE),
-    ],
-)
-def test_a_status_tells_the_type(status: int, code: str | None, type_: FaultType):
-    fault = fault_of(answered(status, {"code": code}), "openai")
-    assert fault is not None
-    assert fault.type is type_
-    assert str(fault) == f"openai ({status}): It went wrong."
+    ]:
+        with subtests.test(status=status, code=code, type_=type_):
+            fault = fault_of(answered(status, {"code": code}), "openai")
+            assert fault is not None
+            assert fault.type is type_
+            assert str(fault) == f"openai ({status}): It went wrong."
 
 
-@pytest.mark.parametrize(
-    ("error", "type_"),
-    [
+def test_an_error_without_a_status_is_known_by_its_name(subtests: pytest.Subtests):
+    for error, type_ in [
         (openai.APITimeoutError(request=REQUEST), FaultType.TIMEOUT),
         (openai.APIConnectionError(request=REQUEST), FaultType.UNAVAILABLE),
         (anthropic.APITimeoutError(request=REQUEST), FaultType.TIMEOUT),
@@ -61,13 +58,11 @@ def test_a_status_tells_the_type(status: int, code: str | None, type_: FaultType
         ),
         (openai.APIError("broke", REQUEST, body={"code": "insufficient_quota"}), FaultType.QUOTA),
         (openai.APIError("failed", REQUEST, body={"code": "server_error"}), FaultType.UNAVAILABLE),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
-)
-def test_an_error_without_a_status_is_known_by_its_name(error: Exception, type_: FaultType):
-    fault = fault_of(error, "openai")
-    assert fault is not None
-    assert fault.type is type_
+    ]:
+        with subtests.test(error=error, type_=type_):
+            fault = fault_of(error, "openai")
+            assert fault is not None
+            assert fault.type is type_
 
 
 @pytest.mark.parametrize("error", [TypeError("a bug"), ValueError("odd"), BrokenPipeError()])
@@ -75,9 +70,8 @@ def test_other_errors_are_no_faults_of_the_provider(error: Exception):
     assert fault_of(error, "openai") is None
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
+def test_the_seconds_until_the_next_try_are_read(subtests: pytest.Subtests):
+    for headers, seconds in [
         ({}, None),
         ({"retry-after": "2"}, 2.0),
         ({"retry-after": "0.5"}, 0.5),
@@ -90,10 +84,9 @@ def test_other_errors_are_no_faults_of_the_provider(error: Exception):
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
-    ],
-)
-def test_the_seconds_until_the_next_try_are_read(headers: dict[str, str], seconds: float | None):
-    assert retry_after(headers, NOW) == seconds
+    ]:
+        with subtests.test(headers=headers, seconds=seconds):
+            assert retry_after(headers, NOW) == seconds
 
 
 def test_headers_are_read_whatever_their_case():

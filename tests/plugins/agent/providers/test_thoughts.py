@@ -60,9 +60,8 @@ def test_a_stream_is_split_as_its_text_is(name: str, size: int) -> None:
     assert without_thoughts(whole) == text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_typed_answer_is_read_after_all_thoughts(subtests: pytest.Subtests) -> None:
+    for text in [
         '{"n": 1}',
         '<think>{"n": 2}</think>{"n": 1}',
         'It is {"n": 2}?</think>\n{"n": 1}',
@@ -74,10 +73,9 @@ def test_a_stream_is_split_as_its_text_is(name: str, size: int) -> None:
         '[THINK]a[/THINK]<think>b</think>{"n": 1}',
         '<|channel|>analysis<|message|>[2]<|end|><|channel|>final<|message|>{"n": 1}<|return|>',
         'It is {"n": 2}?<|end|><|start|>assistant<|channel|>final<|message|>{"n": 1}',
-    ],
-)
-def test_a_typed_answer_is_read_after_all_thoughts(text: str) -> None:
-    assert typed_part(text) == '{"n": 1}'
+    ]:
+        with subtests.test(text=text):
+            assert typed_part(text) == '{"n": 1}'
 
 
 def test_a_typed_answer_may_speak_of_thoughts() -> None:

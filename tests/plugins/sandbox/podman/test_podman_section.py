@@ -49,12 +49,13 @@ def names(*sections: Any) -> set[str]:
     return {tool.name for tool in prompt(*sections).tools()}
 
 
-@pytest.mark.parametrize(("one", "other"), [*combinations(SUITES, 2)])
-def test_two_suites_work_in_one_prompt(one, other):
-    first = SUITES[one]()
-    if parts := SHARED.get((one, other)):
-        first = PodmanSandboxSection(config=CONFIG, parts=parts)
-    assert names(first, SUITES[other]()) >= OWN[one] | OWN[other]
+def test_two_suites_work_in_one_prompt(subtests):
+    for one, other in [*combinations(SUITES, 2)]:
+        with subtests.test(one=one, other=other):
+            first = SUITES[one]()
+            if parts := SHARED.get((one, other)):
+                first = PodmanSandboxSection(config=CONFIG, parts=parts)
+            assert names(first, SUITES[other]()) >= OWN[one] | OWN[other]
 
 
 @pytest.mark.parametrize(
