@@ -1,4 +1,4 @@
-"""Where plugins keep their files: made when needed, and looked at for `toolstile doctor`."""
+"""The directories of plugins' files: made when needed, checked by `toolstile doctor`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _OURS: Final = ".toolstile"
 
 
 def make_directory_of(file: Path) -> None:
-    """Make the directory of a file, with those above, where it is not there.
+    """Make the directory of a file, with its parents, if it does not exist.
 
-    A new directory survives a loss of power. Version control is told to leave a new `.toolstile`
-    alone: its files tell of calls.
+    A new directory survives a loss of power. A new `.toolstile` is ignored by version control,
+    because its files contain calls.
     """
     directory = file.parent
     if directory.is_dir():
@@ -37,7 +37,7 @@ def file_finding(file: Path, role: str) -> Diagnostic:
 
     Args:
         file: The file.
-        role: What it is, such as `ledger`.
+        role: Its use, such as `ledger`.
     """
     subject = f"{role} {file}"
     if file.is_dir():
@@ -58,7 +58,7 @@ def database_finding(
 
     Args:
         file: The file.
-        role: What it is, such as `ledger`.
+        role: Its use, such as `ledger`.
         fault_of: Returns why its content cannot be used, and a remedy; None if it can.
     """
     import sqlite3  # late: only `toolstile doctor` comes here
@@ -67,7 +67,7 @@ def database_finding(
     if found.severity is not Severity.OK or not file.exists():
         return found
     try:
-        # Being allowed to begin to write is all that is asked for.
+        # Only begins to write, because a finding changes nothing.
         uri = f"{file.absolute().as_uri()}?mode=rw"
         with closing(sqlite3.connect(uri, uri=True, timeout=1)) as connection:
             if (fault := fault_of(connection)) is not None:
@@ -76,7 +76,7 @@ def database_finding(
             connection.rollback()
     except sqlite3.OperationalError as error:
         told = f"It cannot be written now ({error})."
-        remedy = "See which process holds it, and whether there is room on the disk."
+        remedy = "Find the process that has it open, and check the room on the disk."
         return Diagnostic.warning(found.subject, told, remedy)
     except sqlite3.DatabaseError as error:
         remedy = "Move it away, or configure another path."
@@ -85,12 +85,12 @@ def database_finding(
 
 
 def appended_finding(file: Path, role: str, setting: str) -> Diagnostic:
-    """Return whether a file can be appended to, whose directory is nobody's to make.
+    """Return whether a file can be appended to; its directory must exist.
 
     Args:
         file: The file.
-        role: What it is, such as `record`.
-        setting: What names it in the configuration.
+        role: Its use, such as `record`.
+        setting: Its setting in the configuration.
     """
     if file.absolute().parent.is_dir():
         return file_finding(file, role)
@@ -106,7 +106,7 @@ def folder_finding(folder: Path, role: str) -> Diagnostic:
 
     Args:
         folder: The folder.
-        role: What it is, such as `records`.
+        role: Its use, such as `records`.
     """
     subject = f"{role} {folder}"
     if not folder.exists():

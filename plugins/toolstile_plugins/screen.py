@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 ENDLESS: Final = 100_000
-"""Columns where nobody counts them."""
+"""The columns of an output that is not a terminal."""
 _WIDTH: Final = re.compile("0*[1-9][0-9]{0,8}")
 _GAP: Final = 2
 _LEAST: Final = 20
-"""Columns that are left to the last column of a table on the narrowest terminal."""
+"""The least width of a table's last column."""
 
 Cell = str | tuple[str, str]
 """A text in a table, or a text and its style."""
@@ -40,7 +40,7 @@ def environment() -> Mapping[str, str]:
 
 
 def console(file: TextIO | None = None) -> Console:
-    """Return a console, by default on standard output, for text in which nothing is markup."""
+    """Return a console, by default on standard output, for plain text without markup."""
     from rich.console import Console  # most commands into a pipe draw nothing
 
     class Shown(Console):
@@ -72,12 +72,12 @@ class Screen:
         self._margin = margin
         self._console = console()
         self._room = self._console.width if self._console.is_terminal else None
-        # Cut here, not by rich, which would cut every column.
+        # Wrapped here, because rich would cut every column.
         self._console.width = ENDLESS
 
     def table(self, titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-        """Show a table; on a terminal its last column goes on below, where it is too long."""
-        # Rich's own takes twenty times as long, and eight times the memory.
+        """Show a table; on a terminal, a long last column is wrapped."""
+        # Not rich's own table, because that takes twenty times as long and eight times the memory.
         titled = [(title, "bold") for title in titles]
         listed = [
             [cell if isinstance(cell, tuple) else (cell, "") for cell in row]
@@ -142,7 +142,7 @@ def shown_status(status: Status) -> str:
 
 
 def style_of(status: Status) -> str:
-    """Return the style in which the status of a call is shown."""
+    """Return the style of a status."""
     if status in {Status.DENIED, Status.PENDING, Status.CANCELLED}:
         return "yellow"
     return "green" if status is Status.SUCCEEDED else "red"

@@ -1,4 +1,4 @@
-"""Calculations: `evaluate_python` runs code of a model by asteval, in a process of its own.
+"""Calculations: `evaluate_python` runs code of a model by asteval, in an isolated process.
 
 Settings, `[plugins.asteval]`: see `AstevalConfig`. It is a calculator, and no boundary against
 hostile code. It needs the extra `asteval`.
@@ -23,7 +23,7 @@ __all__ = ["AstevalConfig", "AstevalSection"]
 
 toolstile_on_request = dict.fromkeys(
     ("evaluate_python",),
-    "there is no calculator; add [plugins.asteval] to the configuration",
+    "the host has no calculator; add [plugins.asteval] to the configuration",
 )
 
 __getattr__ = late_names(__name__, {"section": "AstevalSection"})
@@ -46,7 +46,7 @@ def toolstile_sections(settings: AstevalConfig) -> list[Section]:
 @hookimpl
 @contextmanager
 def toolstile_lifespan(host: HostHandle) -> Generator[None]:
-    """Refuse to open without the library, where code is evaluated."""
+    """Refuse to open without the library if code is evaluated."""
     if any(host.catalog.plugin_of(name) == "asteval" for name in host.catalog.names()):
         from toolstile_plugins.asteval.section import asteval
 

@@ -53,7 +53,7 @@ _ALLOWED: Final = (
     *(ast.arguments, ast.arg, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
     *(ast.comprehension, ast.JoinedStr, ast.FormattedValue, ast.operator, ast.unaryop),
     *(ast.boolop, ast.cmpop),
-    # Parts of what is not available.
+    # Only within nodes that are not available.
     *(ast.alias, ast.excepthandler, ast.withitem),
 )
 _CONSTANTS: Final = (str, int, float, bool, type(None))
@@ -61,10 +61,10 @@ _FORMATS: Final = frozenset({"format", "format_map"})
 
 
 def read_code(code: str) -> ast.Module:
-    """Return the syntax tree of a text.
+    """Return the syntax tree of a text, with rewritten loops.
 
     Raises:
-        ValueError: When it is no Python, or has what is not available; names every fault.
+        ValueError: It is not Python, or uses unavailable parts; names all faults.
     """
     try:
         module = ast.parse(code, "code")
@@ -84,10 +84,10 @@ def read_code(code: str) -> ast.Module:
 
 
 class _Loops(ast.NodeTransformer):
-    """Writes loops in a way that asteval gets right.
+    """Rewrites loops, because asteval runs some of them wrongly.
 
-    After a `continue` it takes that for the test of a `while`, and for each value that a `map`
-    gives to a `for`.
+    After a `continue`, asteval runs the test of a `while`, or the `map` that gives values to a
+    `for`, in a wrong state.
     """
 
     def visit_While(self, node: ast.While) -> ast.While:
@@ -111,7 +111,7 @@ def _faults(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Constant) and not isinstance(node.value, _CONSTANTS):
         yield f"{type(node.value).__name__} is not available"
     if isinstance(node, ast.FormattedValue) and not _is_plain(node.format_spec):
-        yield "a format holds no braces of its own"
+        yield "braces in a format are not available"
     if isinstance(node, ast.Dict) and None in node.keys:
         yield "** is not available in a dict; use a loop"
     if isinstance(node, ast.FunctionDef | ast.Lambda) and (
@@ -123,22 +123,20 @@ def _faults(node: ast.AST) -> Iterator[str]:
 
 
 def _faults_of_names(node: ast.AST) -> Iterator[str]:
-    for name in _names(node):
-        if name.startswith("__"):
-            yield f"the name {name} is not available"
+    name = ""
+    if isinstance(node, ast.Name):
+        name = node.id
+    elif isinstance(node, ast.arg | ast.keyword):
+        name = node.arg or ""
+    elif isinstance(node, ast.FunctionDef):
+        name = node.name
+    if name.startswith("__"):
+        yield f"the name {name} is not available"
     if isinstance(node, ast.Attribute):
         if node.attr.startswith("_") or node.attr in _FORMATS:
             yield f"the attribute {node.attr} is not available; use an f-string for formats"
         if not isinstance(node.ctx, ast.Load):
             yield f"the attribute {node.attr} cannot be changed"
-
-
-def _names(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Name):
-        return [node.id]
-    if isinstance(node, ast.arg | ast.keyword):
-        return [node.arg or ""]
-    return [node.name] if isinstance(node, ast.FunctionDef) else []
 
 
 def _is_plain(spec: ast.expr | None) -> bool:
@@ -183,7 +181,7 @@ _PLAIN: Final = (str, bytes, int, float, bool, list, tuple, set, dict)
 
 
 class CodeError(Exception):
-    """Code that is evaluated has failed; the text says where, and by what."""
+    """The evaluated code has failed; the text has the line and the cause."""
 
 
 @dataclass
@@ -192,8 +190,8 @@ class Evaluation:
 
     Args:
         variables: The variables that the code finds.
-        functions: Further names that it finds, which are none of its variables.
-        most: Characters after which an output is cut.
+        functions: Further names for the code, which do not count as variables.
+        most: The characters after which an output is cut.
     """
 
     variables: Mapping[str, Any]
@@ -206,7 +204,7 @@ class Evaluation:
         """Return the representation of the last expression's value, and the variables left.
 
         Raises:
-            CodeError: When the code is refused, or fails.
+            CodeError: The code is refused, or fails.
         """
         with warnings.catch_warnings(), contextlib.redirect_stderr(self.stderr):
             warnings.simplefilter("always")
@@ -228,14 +226,14 @@ class Evaluation:
         return shown, left
 
     def as_text(self, value: Any) -> str:
-        """Return a variable's value as JSON where that is possible, else as Python shows it."""
+        """Return a variable's value as JSON if possible, else as Python shows it."""
         try:
             return bounded(json.dumps(value, ensure_ascii=False, allow_nan=False), self.most)
         except (TypeError, ValueError, RecursionError):
             return self._shown(value)
 
     def outputs(self) -> list[str]:
-        """Return what was printed, and warnings, both bounded."""
+        """Return the printed text and the warnings, both cut."""
         return [bounded(stream.getvalue(), self.most) for stream in (self.stdout, self.stderr)]
 
     def _shown(self, value: Any) -> str:
@@ -245,7 +243,7 @@ class Evaluation:
             return f"<{type(value).__name__} that cannot be shown: {error}>"
 
     def _told(self, error: Any) -> str:
-        # Of the innermost error; asteval's own text repeats all arguments of a call.
+        # The innermost error, because asteval's own text repeats all arguments of a call.
         cause = error.exc_info[1]
         text = bounded(str(error.msg if cause is None else cause), 500)
         line = getattr(error.node, "lineno", None)
@@ -275,7 +273,7 @@ class Evaluation:
 
 
 def symbols() -> dict[str, Any]:
-    """Return what code can use, beside the functions for files."""
+    """Return the names for code, without the functions for files."""
     return {
         **{name: getattr(builtins, name) for name in _BUILTINS.split()},
         "math": _MATH,
@@ -286,7 +284,7 @@ def symbols() -> dict[str, Any]:
 
 
 def bounded(text: str, most: int) -> str:
-    """Return a text, cut where it is too long."""
+    """Return a text, cut if it is too long."""
     return text if len(text) <= most else text[:most] + CUT
 
 
@@ -308,16 +306,16 @@ def _range(*bounds: int) -> range:
 
 
 def limited(work: Callable[[], Any], config: AstevalConfig) -> Any:
-    """Return the value of `work`, plain data, which a process of its own has made.
+    """Return the value of `work`, plain data, from a forked process with limits.
 
-    Python looks after limits between two steps only; the kernel ends one that is too long.
+    In a process, because Python checks limits only between two steps, and the kernel at any time.
 
     Raises:
-        CodeError: When the work raises one, or meets a limit; says which.
+        CodeError: The work raises one, or meets a limit, which the text names.
     """
     read, write = os.pipe()
     with warnings.catch_warnings():
-        # The other thread waits for the end of the host; the fork does not need it.
+        # The other thread only waits for the end of the host; the fork does not need it.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
@@ -327,7 +325,11 @@ def limited(work: Callable[[], Any], config: AstevalConfig) -> Any:
         answer = pipe.read()
     _, status = os.waitpid(child, 0)
     if not answer:
-        raise CodeError(_how_it_ended(status, config))
+        number = os.waitstatus_to_exitcode(status)
+        ended = f"its process ended (exit status {number}), as deep recursion and little memory do"
+        if number in {-signal.SIGXCPU, -signal.SIGKILL}:
+            ended = f"it used up its {config.cpu_seconds} seconds of processor time (cpu_seconds)"
+        raise CodeError(ended)
     value, fault = json.loads(answer)
     if fault is not None:
         raise CodeError(fault)
@@ -343,24 +345,14 @@ def _work(work: Callable[[], Any], config: AstevalConfig, write: int) -> NoRetur
             answer = json.dumps([work(), None])
         except (CodeError, MemoryError, RecursionError) as error:
             fault = str(error) if isinstance(error, CodeError) else type(error).__name__
-            answer = json.dumps([None, _with_limit(fault, config)])
+            if "MemoryError" in fault:
+                most = config.memory // 1024**2
+                fault = f"{fault.rstrip(': ')}: it may take {most} MiB (memory)"
+            answer = json.dumps([None, fault])
         with os.fdopen(write, "wb") as pipe:
             pipe.write(answer.encode())
     finally:
         os._exit(0)
-
-
-def _with_limit(fault: str, config: AstevalConfig) -> str:
-    if "MemoryError" not in fault:
-        return fault
-    return f"{fault.rstrip(': ')}: it may take {config.memory // 1024**2} MiB (memory)"
-
-
-def _how_it_ended(status: int, config: AstevalConfig) -> str:
-    number = os.waitstatus_to_exitcode(status)
-    if number in {-signal.SIGXCPU, -signal.SIGKILL}:
-        return f"it used up its {config.cpu_seconds} seconds of processor time (cpu_seconds)"
-    return f"its process ended (exit status {number}), as deep recursion and little memory do"
 
 
 # --- The call
@@ -371,10 +363,10 @@ _NAMED: Final = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
 
 
 def evaluate(params: EvaluatePython, context: ToolContext) -> ToolResult[Evaluated]:
-    """Evaluate code, and write the files that it leaves.
+    """Evaluate code, then write its files.
 
     Raises:
-        ToolValidationError: For variables, paths and files that cannot be; names every fault.
+        ToolValidationError: Variables, paths or files are impossible; names all faults.
     """
     variables = _variables(params.globals)
     if context.filesystem is not None:
@@ -413,11 +405,11 @@ def _run(
     texts: dict[str, str],
     most: int,
 ) -> list[Any]:
-    """Evaluate the code, and return what is left of it as plain data; happens in a fork."""
+    """Evaluate the code in a fork, and return its results as plain data."""
     writes: list[list[str]] = []
     functions: dict[str, Any] = {}
     if files is not None:
-        # What code has for files; `texts` and `writes` take what it reads and writes.
+        # The functions for files; `texts` and `writes` collect the reads and writes.
 
         def read_text(path: str) -> str:
             if type(path) is not str:
@@ -466,7 +458,7 @@ def _filled(content: str, left: dict[str, Any]) -> str:
 
 
 class Files:
-    """The files of a call, whose faults are told at once.
+    """The files of a call; all faults are reported at once.
 
     Args:
         checks: The checks of the call.

@@ -46,8 +46,8 @@ content, mode)` and `writes` write files once the code has succeeded, all of the
 
 
 def evaluate_python(params: EvaluatePython, *, context: ToolContext) -> ToolResult[Evaluated]:
-    """Evaluate code; the handler, found by its name in a process of its own."""
-    from toolstile_plugins.asteval.evaluation import evaluate  # needed there only, and for POSIX
+    """Evaluate code; the handler, which an isolated process finds by its name."""
+    from toolstile_plugins.asteval.evaluation import evaluate  # late, because it needs POSIX
 
     return evaluate(params, context)
 
@@ -56,22 +56,22 @@ def asteval() -> Any:
     """Return the library that evaluates code.
 
     Raises:
-        ConfigurationError: When it is not installed; says how to install it.
+        ConfigurationError: It is not installed; names the remedy.
     """
     with needing(f"{NAME} needs asteval, which is not installed.", "asteval"):
         return importlib.import_module("asteval")
 
 
 class AstevalSection(MarkdownSection):
-    """A section with `evaluate_python`, a calculator in a process of its own.
+    """A section with `evaluate_python`, a calculator in an isolated process.
 
     Args:
-        session: Unused; other suites keep their state in it.
+        session: Unused; other sections keep their state in it.
         config: The limits.
         accepts_overrides: Whether the tool's description may be overridden.
 
     Raises:
-        ConfigurationError: When asteval is not installed; says how to install it.
+        ConfigurationError: asteval is not installed; names the remedy.
 
     Example:
         >>> [tool.name for tool in AstevalSection().tools]

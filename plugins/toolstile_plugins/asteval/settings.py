@@ -44,8 +44,8 @@ class Write:
 
     Args:
         path: The file.
-        content: Its text; `{name}` stands for a variable that the code leaves.
-        mode: `create` for a file that is not there, `overwrite` or `append` for one that is.
+        content: Its text; `{name}` stands for a variable of the code.
+        mode: `create` for a new file, `overwrite` or `append` for an existing one.
     """
 
     path: str
@@ -76,7 +76,7 @@ class Evaluated:
 
     Args:
         value_repr: The value of the last expression as Python shows it, None without one.
-        stdout: What was printed.
+        stdout: The printed text.
         stderr: Warnings.
         globals: The variables that the code left, as JSON where possible.
         reads: The files that were read.

@@ -1,7 +1,7 @@
 """Code mode: `run_python` runs scripts whose functions are the tools of the prompt.
 
 Settings, `[plugins.code]`: see `CodeConfig`. Each function that a script calls is a nested,
-governed call of the script's transaction. Monty runs scripts in processes of their own (the extra
+governed call of the script's transaction. Monty runs scripts in worker processes (the extra
 `code`).
 """
 
@@ -24,7 +24,7 @@ __all__ = ["CodeConfig", "CodeSection", "code_tool"]
 
 toolstile_on_request = dict.fromkeys(
     ("run_python",),
-    "there is no code mode; add [plugins.code] to the configuration",
+    "the host has no code mode; add [plugins.code] to the configuration",
 )
 
 __getattr__ = late_names(__name__, {"section": "CodeSection code_tool"})
@@ -47,7 +47,7 @@ def toolstile_sections(settings: CodeConfig) -> list[Section]:
 @hookimpl
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: CodeConfig) -> Generator[Workers]:
-    """Refuse to open without the library, where scripts are offered; end the workers at the end."""
+    """Refuse to open without the library if scripts are offered; yield the workers."""
     if any(host.catalog.plugin_of(name) == "code" for name in host.catalog.names()):
         monty()
     with closing(Workers(settings.workers)) as workers:

@@ -32,7 +32,7 @@ class FileExistsError(OSError): ...
 class FileNotFoundError(OSError): ...
 class PermissionError(OSError): ...
 """
-"""Names for the check of types: Monty runs the later ones, and its checker does not know them."""
+"""Names that Monty runs, but its type checker does not know."""
 _PLAIN: Final = {
     "string": "str",
     "integer": "int",
@@ -61,7 +61,7 @@ class ScriptResult:
     """The result of a script.
 
     Args:
-        value: The value of its last expression as plain data, None where it has none.
+        value: The value of its last expression as plain data, or None.
         printed: Its printed output.
     """
 
@@ -83,7 +83,7 @@ class CodeFunction:
     Args:
         name: The name of the function.
         tool: The tool.
-        params: The names of its params, in the order in which they can be given without them.
+        params: The names of its params, in the order of positional arguments.
         signature: Its declaration.
         types: The declarations that its signature needs.
     """
@@ -98,7 +98,7 @@ class CodeFunction:
         """Return the arguments of a call by their names.
 
         Raises:
-            TypeError: When there are too many, or one is given twice.
+            TypeError: There are too many arguments, or one is given twice.
         """
         if len(given) > len(self.params):
             msg = f"{self.name}() takes {len(self.params)} arguments, and {len(given)} are given"
@@ -112,7 +112,7 @@ class CodeFunction:
 def functions_of(tools: Iterable[Tool[Any, Any]]) -> dict[str, CodeFunction]:
     """Return the functions that tools are, by their names.
 
-    Tools that run by a callable of the caller's, and those that open sections, are none.
+    Tools without a handler, and tools that open sections, are left out.
     """
     made: dict[str, CodeFunction] = {}
     apart, known = section_tools(), dict[str, str]()
@@ -120,7 +120,7 @@ def functions_of(tools: Iterable[Tool[Any, Any]]) -> dict[str, CodeFunction]:
         if tool in apart or (isinstance(tool, ForeignTool) and tool.handler is None):
             continue
         name = tool.name.replace("-", "_")
-        # A name of Python's own would mean that.
+        # Because a name of Python's builtins would mean the builtin.
         if not is_name(name) or hasattr(builtins, name):
             name = f"tool_{name}"
         while name in made:
@@ -153,7 +153,7 @@ def declarations(functions: Iterable[CodeFunction]) -> str:
 
 
 def described(functions: Iterable[CodeFunction], most: int) -> str:
-    """Return the signatures as a model reads them: of as many as `most` characters hold."""
+    """Return the signatures for a model, as many as fit into `most` characters."""
     shown: list[str] = []
     rest: list[str] = []
     seen = set[str]()
@@ -172,7 +172,7 @@ def described(functions: Iterable[CodeFunction], most: int) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a text can be the name of a function or of an argument."""
+    """Return whether a text can be the name of a function or of an argument."""
     return text.isidentifier() and not keyword.iskeyword(text)
 
 
@@ -182,7 +182,7 @@ def _returned(tool: Tool[Any, Any], known: dict[str, str]) -> tuple[str, tuple[s
     schema: Schema = {}
     with suppress(PydanticUserError):
         schema = tool.result_codec.schema() or {}
-    # A result without a value is its text.
+    # A result without a value gives its text.
     if schema.get("type") == "null":
         return "str | None", ()
     results = _Types(schema, known)
@@ -192,7 +192,7 @@ def _returned(tool: Tool[Any, Any], known: dict[str, str]) -> tuple[str, tuple[s
 class _Types:
     """Writes the types of a JSON Schema.
 
-    An argument is declared as what takes most, so that no script is refused which would run.
+    An argument is declared with the widest type, so that no working script is refused.
 
     Args:
         root: The whole schema, with its definitions.
@@ -215,27 +215,17 @@ class _Types:
         if not isinstance(type_, str | None):
             choices = [{**schema, "type": one} for one in type_]
         if choices is not None:
-            return self._either(map(self.of, choices))
+            types = list(dict.fromkeys(map(self.of, choices)))
+            return "Any" if "Any" in types or not types else " | ".join(types)
         if found := _REFERENCE.fullmatch(str(schema.get("$ref"))):
             return self._referred(found[1])
-        return self._literal(schema) or self._single(schema, str(type_))
-
-    def _literal(self, schema: Schema) -> str | None:
         values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-        if self._known is None or not values:
-            return None
-        is_plain = all(isinstance(value, str | int) for value in values)
-        return f"Literal[{', '.join(map(repr, values))}]" if is_plain else None
-
-    def _single(self, schema: Schema, type_: str) -> str:
+        if self._known is not None and values and all(isinstance(one, str | int) for one in values):
+            return f"Literal[{', '.join(map(repr, values))}]"
         if type_ == "array":
             name = "Sequence" if self._known is None else "list"
             return f"{name}[{self.of(schema.get('items'))}]"
-        return self._object(schema) if type_ == "object" else _PLAIN.get(type_, "Any")
-
-    def _either(self, types: Iterable[str]) -> str:
-        found = list(dict.fromkeys(types))
-        return "Any" if "Any" in found or not found else " | ".join(found)
+        return self._object(schema) if type_ == "object" else _PLAIN.get(str(type_), "Any")
 
     def _referred(self, name: str) -> str:
         if name in self._within:
@@ -262,7 +252,7 @@ class _Types:
 
     def _declared(self, title: str, lines: list[str]) -> str:
         known: dict[str, str] = {} if self._known is None else self._known
-        # Tools have small letters. One title may stand for several types.
+        # With a capital, because tools have small letters. One title may stand for several types.
         base = title[:1].upper() + title[1:]
         if not is_name(base) or hasattr(builtins, base) or base in _PREAMBLE:
             base = f"Result{base}"

@@ -53,10 +53,10 @@ class Script:
     _outside: dict[str, None] = field(default_factory=dict[str, None], init=False)
 
     def run(self) -> ToolResult[ScriptResult]:
-        """Run it to its end; a failed result says where it stopped, and why.
+        """Run it to its end; a failed result has the line and the cause.
 
         Raises:
-            ToolValidationError: When no worker is free.
+            ToolValidationError: No worker is free.
         """
         self._room = self.config.max_output
         with self.workers.session(self.context, **self._options()) as session:
@@ -86,7 +86,7 @@ class Script:
             "limits": {
                 "max_feed_duration_secs": config.compute_seconds,
                 "max_memory": config.memory,
-                # The look-up of a function that is passed on counts as well.
+                # Each look-up of a function as a value counts, too.
                 "max_suspensions": config.max_calls,
             },
             "type_check": config.type_check,
@@ -103,21 +103,21 @@ class Script:
                 self._printed.append(_CUT)
 
     def _call(self, now: FunctionSnapshot) -> SyncSnapshot:
-        """Make a nested call, and go on with its value or with the error that it raises.
+        """Make a nested call, and continue with its value or error.
 
-        What leaves `context.call` as an exception leaves the script, which cannot catch it.
+        An exception of `context.call` ends the script, which cannot catch it.
         """
         function = self.functions[now.function_name]
         try:
             given = function.arguments(now.args, now.kwargs)
             arguments = pydantic_core.to_jsonable_python(given)
-        except (TypeError, ValueError) as error:  # what is no JSON is a ValueError
+        except (TypeError, ValueError) as error:
             return now.resume({"exception": TypeError(str(error))})
         outcome = self.context.call(function.tool.name, arguments)
         if outcome.success:
             if not function.tool.contained:
                 self._outside[function.name] = None
-            # As a model would get it: masked, and the text if there is no value.
+            # Masked, as for a model, and the text if it has no value.
             shown = outcome.event.shown_value if outcome.data is not None else outcome.text or None
             return now.resume({"return_value": shown})
         self._failed = (function.name, outcome.text)
@@ -157,13 +157,13 @@ class Script:
 
     def _left(self) -> str:
         if not self._outside:
-            return " What it did is rolled back."
+            return " Its changes are rolled back."
         done = ", ".join(self._outside)
-        return f" What it did is rolled back, but for what {done} did outside: find out about that."
+        return f" Its changes are rolled back, except the effects of {done} outside: check these."
 
 
 class _Never:
-    """A function as a value of a script; its calls come as those by its name do."""
+    """A function as a value of a script; the script calls it by its name."""
 
     def __call__(self) -> None:
-        """Be callable, which makes it a function there."""
+        """Exist, because a function of a script must be callable."""

@@ -25,8 +25,8 @@ _GUIDANCE: Final = """\
 Use `run_python` for several calls at once, for loops over calls, and to work with their results.
 
 - A function of a script is the tool of that name: the same rules hold, a person may be asked.
-- A call that fails raises `RuntimeError`, one that is denied `PermissionError`. Caught, that call \
-alone is undone. Uncaught, the script ends and nothing that it did is kept.
+- A failed call raises `RuntimeError`, a denied call `PermissionError`. If the script catches it, \
+only that call is undone; if not, the script ends and all its changes are undone.
 - Call functions in loops and comprehensions; `map` and `sorted` cannot call them.
 - The value of the last expression is the result; `print` shows more. There are no files, no \
 network, and hardly any modules: use functions for them.
@@ -35,12 +35,12 @@ network, and hardly any modules: use functions for them.
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CodeTool(Tool[RunPython, ScriptResult]):
-    """The tool `run_python`; the host tells it which tools its prompt offers.
+    """The tool `run_python`; the host gives it the tools of its prompt.
 
     Args:
         config: Its settings.
-        workers: The pool that runs its scripts, unless the host of the call has one.
-        original: The tool before it was told.
+        workers: The pool for its scripts, unless the host of the call has one.
+        original: The tool without functions.
     """
 
     config: CodeConfig = field(default_factory=CodeConfig, repr=False)
@@ -48,7 +48,7 @@ class CodeTool(Tool[RunPython, ScriptResult]):
     original: CodeTool | None = field(default=None, repr=False)
 
     def within(self, tools: Sequence[Tool[Any, Any]]) -> CodeTool:
-        """Return the tool with those of a prompt as its functions."""
+        """Return the tool with the tools of a prompt as its functions."""
         wanted, own = self.config.functions, {self.name, NAME}
         chosen = [tool for tool in tools if tool.name not in own]
         if wanted is not None:
@@ -70,7 +70,7 @@ def _fitted(tool: CodeTool, tools: tuple[Tool[Any, Any], ...]) -> CodeTool:
         original=tool,
         long_description=f"{about}\n\n{shown}",
         depends_on=tuple(each.name for each in called),
-        # Run once more after a conflict, it would have effects outside twice.
+        # Because a retry after a conflict would repeat effects outside.
         contained=all(each.contained for each in called),
     )
 
@@ -83,7 +83,7 @@ def _run(
     *,
     context: ToolContext,
 ) -> ToolResult[ScriptResult]:
-    from toolstile_plugins.code.script import Script  # its library is needed from here on
+    from toolstile_plugins.code.script import Script  # late, because it imports the library
 
     # The pool of the host ends with the host; a section without the plugin has its own.
     workers = context.resources.get(Workers, None) or own
@@ -118,11 +118,11 @@ class CodeSection(MarkdownSection):
     """A section with `run_python`: scripts whose functions are the tools of its prompt.
 
     Args:
-        session: Unused; other suites keep their state in it.
+        session: Unused; other sections keep their state in it.
         config: The settings.
 
     Raises:
-        ConfigurationError: When pydantic-monty is not installed; says how to install it.
+        ConfigurationError: pydantic-monty is not installed; names the remedy.
 
     Example:
         >>> [tool.name for tool in CodeSection().tools]

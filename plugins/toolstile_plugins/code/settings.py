@@ -1,4 +1,4 @@
-"""The settings of code mode, the table `[plugins.code]`, and the processes in which scripts run."""
+"""The settings of code mode, the table `[plugins.code]`, and the processes of scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FREE_WITHIN: Final = 5.0
 """Seconds for which a script waits for a worker."""
 
 _opening = renewed_in_forks(__name__, "_opening", threading.Lock)
-# Processes in which the library has begun; what it runs on does not live on in a fork.
+# Processes in which the library has begun; its threads do not exist in a fork.
 _begun: list[int] = []
 
 
@@ -31,7 +31,7 @@ def monty() -> Any:
     """Return the library that runs scripts.
 
     Raises:
-        ConfigurationError: When it is not installed; says how to install it.
+        ConfigurationError: It is not installed; names the remedy.
     """
     with needing("run_python needs pydantic-monty, which is not installed.", "code"):
         import pydantic_monty
@@ -39,10 +39,10 @@ def monty() -> Any:
 
 
 class Workers:
-    """A pool of workers. They end when it is closed or collected, and with their host's process.
+    """A pool of workers, which end when it is closed or garbage, and with the host's process.
 
     Args:
-        most: The most of them at once.
+        most: The maximum number of workers.
     """
 
     def __init__(self, most: int) -> None:
@@ -52,10 +52,10 @@ class Workers:
 
     @contextlib.contextmanager
     def session(self, context: ToolContext, **options: Any) -> Generator[MontySession]:
-        """Give a worker to a call; it is killed once the call is given up.
+        """Give a worker to a call, and kill it if the call is cancelled.
 
         Raises:
-            ToolValidationError: When none is free, or none can be started.
+            ToolValidationError: All are busy, or none can be started.
         """
         with contextlib.ExitStack() as stack:
             try:
@@ -64,8 +64,22 @@ class Workers:
                 raise ToolValidationError(
                     f"All {self._most} workers for scripts are busy. Wait a while, then retry."
                 ) from None
-            stack.enter_context(_killed_when_abandoned(context, session.worker_pid))
-            yield session
+            lock = threading.Lock()
+            alive = [session.worker_pid] if session.worker_pid is not None else []
+
+            def kill() -> None:
+                # Under a lock, because the worker may serve another call a moment later.
+                with lock, contextlib.suppress(ProcessLookupError):
+                    if alive:
+                        os.kill(alive.pop(), signal.SIGKILL)
+
+            take_back = context.on_abandoned(kill)
+            try:
+                yield session
+            finally:
+                take_back()
+                with lock:
+                    alive.clear()
 
     def close(self) -> None:
         """End the workers; the next script starts others."""
@@ -77,7 +91,7 @@ class Workers:
         with _opening:
             if any(process != os.getpid() for process in _begun):
                 raise ToolValidationError(
-                    "No script can run here: this process was forked from one that had run some. "
+                    "No script can run here: this process was forked after scripts had run in it. "
                     "This requires human intervention: fork before the first script."
                 )
             if self._pool is None:
@@ -93,26 +107,6 @@ def _end(process: int, pool: Monty) -> None:
         pool.__exit__(None, None, None)
 
 
-@contextlib.contextmanager
-def _killed_when_abandoned(context: ToolContext, worker: int | None) -> Generator[None]:
-    lock = threading.Lock()
-    alive = [worker] if worker is not None else []
-
-    def kill() -> None:
-        # Never once the worker serves another call.
-        with lock, contextlib.suppress(ProcessLookupError):
-            if alive:
-                os.kill(alive.pop(), signal.SIGKILL)
-
-    take_back = context.on_abandoned(kill)
-    try:
-        yield
-    finally:
-        take_back()
-        with lock:
-            alive.clear()
-
-
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Positive = Annotated[int, Field(gt=0, strict=True)]
 
@@ -125,14 +119,14 @@ class CodeConfig(BaseModel):
             of its prompt.
         type_check: Whether a script is checked against the types of its functions before it runs.
         compute_seconds: Seconds for which a script itself may compute.
-        timeout: Seconds for a script with the calls it makes, None for any time. Waiting for a
-            person does not count.
-        memory: The most bytes that a script's values take.
-        max_calls: The most calls of tools that a script makes.
+        timeout: Seconds for a script with its calls, None for any time. Waiting for a person does
+            not count.
+        memory: The maximum bytes of a script's values.
+        max_calls: The maximum number of calls of a script.
         max_output: Characters after which its printed output, and its value, are cut.
-        max_signatures: Characters that the signatures take in the tool's description; the names of
-            further functions follow.
-        workers: The most scripts that run at once.
+        max_signatures: Characters of the signatures in the tool's description; further functions
+            have only their names there.
+        workers: The maximum number of scripts at once.
 
     Example:
         >>> CodeConfig(functions={"category": ["read"]}).workers

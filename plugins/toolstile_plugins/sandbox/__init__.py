@@ -1,4 +1,4 @@
-"""The sandbox: a tool that runs commands, whose changes are kept as a whole or not at all.
+"""The sandbox: a tool that runs commands; the changes of each are committed or rolled back.
 
 Settings, `[plugins.sandbox]`: see `SandboxSettings`. Commands work on the workspace of
 `[plugins.vfs]`.
@@ -44,31 +44,25 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Backend": "backend",
-    "Command": "backend",
-    "CommandResult": "backend",
     "Layout": "layout",
     "PodmanConfig": "podman.container",
     "PodmanSandboxSection": "tool",
-    "Running": "backend",
-    "SandboxUnavailable": "backend",
-    "ShellParams": "backend",
     "ShellSection": "tool",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import what runs commands when it is first used: few commands of ours do."""
-    if name not in _HOMES:
+    """Import a public name at its first use, because most commands of ours use none."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'backend')}"), name)
 
 
 toolstile_on_request = {"shell_execute": "for commands, add [plugins.sandbox] to the configuration"}
 
 
 def is_shell(tool: Tool[Any, Any]) -> bool:
-    """Tell whether a tool runs commands."""
+    """Return whether a tool runs commands."""
     return "shell" in tool.tags
 
 
@@ -80,7 +74,7 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_diagnose(settings: SandboxSettings) -> Iterator[Diagnostic]:
-    """Find out whether commands can run here, and what contains them."""
+    """Check whether commands can run here, and how they are contained."""
     from toolstile_plugins.sandbox.backend import backend_of  # only `toolstile doctor` asks
 
     return backend_of(settings).findings()
@@ -89,13 +83,13 @@ def toolstile_diagnose(settings: SandboxSettings) -> Iterator[Diagnostic]:
 @hookimpl
 @contextmanager
 def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
-    """Remove what a host has left that was killed."""
+    """Remove the directories, cgroups and containers of killed hosts."""
     from toolstile_plugins.sandbox.scratch import clear_up
 
     if settings.backend == "podman":
         from toolstile_plugins.sandbox.podman.container import Podman
 
-        # They go before their directories do.
+        # Before their directories, which containers may still use.
         Podman(settings).remove_strays()
     clear_up(settings)
     yield
@@ -104,7 +98,7 @@ def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
 @hookimpl
 @applies_to(is_shell)
 def toolstile_rollback(context: ToolContext) -> None:
-    """Keep in the event what a command had written that was given up."""
+    """Put the output of a cancelled command into the event of its call."""
     from toolstile_plugins.sandbox.shell import RUNS
 
     run = RUNS.pop(id(context), None)
@@ -121,7 +115,7 @@ def toolstile_sections(settings: SandboxSettings) -> list[Section]:
         from toolstile_plugins.sandbox.tool import PodmanSandboxSection
 
         config = PodmanConfig.of(settings)
-        # The file tools are those of [plugins.vfs].
+        # Without file tools, because [plugins.vfs] offers them.
         return [PodmanSandboxSection(config=config, sandbox=settings, parts=("shell", "python"))]
     from toolstile_plugins.sandbox.tool import ShellSection
 

@@ -30,7 +30,7 @@ MAX_COMMAND: Final = 4096
 MAX_VARIABLES: Final = 64
 MAX_STDIN: Final = 1024 * 1024
 TIMED_OUT: Final = 124
-"""The exit code of a command that was killed when its time was over, as `timeout` has it."""
+"""The exit code of a command that was killed for its time, as of the program `timeout`."""
 
 _SHOWN: Final = 80
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -57,7 +57,9 @@ def _short(words: tuple[str, ...]) -> tuple[str, ...]:
 def _variables(env: dict[str, str]) -> dict[str, str]:
     for name in env:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name[:100]!r} is no name of a variable, of 80 characters at most")
+            raise ValueError(
+                f"{name[:100]!r} cannot be the name of a variable, which has 80 characters at most"
+            )
     return env
 
 
@@ -87,14 +89,14 @@ class ShellParams:
     stdin: Annotated[str, Field(max_length=MAX_STDIN)] | None = None
     """The text that the command can read from its standard input."""
     timeout_seconds: Annotated[float, Field(gt=0)] = 30
-    """Seconds after which it is killed, with all it has started."""
+    """Seconds after which it is killed, with all its processes."""
     capture_output: bool = True
-    """False for a command whose output is of no interest."""
+    """False to drop the output."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeOutput:
-    """A long output that can be read on.
+    """A long output that the file tools can read.
 
     Args:
         name: `stdout` or `stderr`.
@@ -115,15 +117,15 @@ class CommandResult:
         command: The program and its arguments.
         cwd: The directory it was started in.
         exit_code: Its exit code; 124 where its time was over.
-        stdout: Its output, where it is long without its middle.
+        stdout: Its output; of a long output, the middle is missing.
         stderr: Its other output, likewise.
         duration_ms: How long it ran.
         timed_out: Whether it was killed when its time was over.
         changed: The first paths that it changed, each after `A`, `M` or `D`.
         changed_count: How many it changed.
-        sandbox: What it ran in; `none` where nothing contained it.
-        notes: What else there is to know, a sentence each.
-        captured: Whether its output was kept.
+        sandbox: The name of its backend; `none` without a sandbox.
+        notes: Further facts, a sentence each.
+        captured: Whether its output was captured.
         whole_outputs: The outputs that are shown without their middle.
     """
 
@@ -143,7 +145,7 @@ class CommandResult:
 
     @property
     def links(self) -> tuple[ResourceLink, ...]:
-        """The links by which clients find long outputs."""
+        """The links to long outputs, for clients."""
         return tuple(
             ResourceLink(
                 f"{WORKSPACE_URI}{whole.path}",
@@ -156,10 +158,10 @@ class CommandResult:
         )
 
     def render(self) -> str:
-        """Return it as text."""
+        """Return the text for the model."""
         lines = [f"exit code {self.exit_code} after {self.duration_ms / 1000:.1f} seconds"]
         if self.sandbox == "none":
-            lines[0] += ", in no sandbox: what it did outside of the workspace stays"
+            lines[0] += ", without a sandbox: its effects outside of the workspace stay"
         lines += self.notes
         if not self.captured:
             lines.append("Its output was not kept, as capture_output was false.")
@@ -178,14 +180,14 @@ class CommandResult:
 
 
 ROOT = "/workspace"
-"""The workspace, as commands in a sandbox see it."""
+"""The path of the workspace in a sandbox."""
 
 GIT_VARIABLES: Final = {
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": "*",
 }
-"""Variables by which git reads a repository of another user.
+"""Variables that let git read a repository of another user.
 
 git refuses one by default because its configuration may run programs. In a sandbox such a program
 can do no more than the command itself.
@@ -200,7 +202,7 @@ class Command:
         words: The program and its arguments; no shell reads them.
         cwd: The directory it starts in, relative to the workspace.
         env: Its variables besides the usual ones.
-        stdin: What it can read.
+        stdin: Its standard input.
         seconds: The time after which it is killed.
         limits: The settings that hold its other limits.
     """
@@ -215,13 +217,13 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The part of an output that is kept.
+    """A captured output.
 
     Args:
         head: Its beginning.
-        tail: Its end, where something between is missing.
-        missing: How many bytes are missing.
-        whole: All of it, or its longest beginning that is kept, where something is missing.
+        tail: Its end, if bytes between are missing.
+        missing: The number of missing bytes.
+        whole: If bytes are missing, the whole output, or the longest beginning that is captured.
     """
 
     head: bytes = b""
@@ -230,7 +232,7 @@ class Output:
     whole: bytes = field(default=b"", repr=False)
 
     def text(self, path: str = "") -> str:
-        """Return it as text, cut visibly; bytes that are no text are replaced.
+        """Return it as text, cut visibly.
 
         Args:
             path: The path at which `whole` can be read.
@@ -238,19 +240,13 @@ class Output:
         head = self.head.decode(errors="replace")
         if not self.missing:
             return head
+        rest, size = "", len(self.head) + self.missing + len(self.tail)
+        if path:
+            known = len(self.whole)
+            part = "all of it" if size == known else f"the first {known:,} of {size:,}"
+            rest = f"; read_file and grep_files read {part} in {path}"
         tail = self.tail.decode(errors="replace")
-        return (
-            f"{head}\n[... {self.missing:,} bytes are missing here{self._rest(path)} ...]\n{tail}"
-        )
-
-    def _rest(self, path: str) -> str:
-        size = len(self.head) + self.missing + len(self.tail)
-        if not path:
-            return ""
-        what = (
-            "all of it" if size == len(self.whole) else f"the first {len(self.whole):,} of {size:,}"
-        )
-        return f"; read_file and grep_files read {what} in {path}"
+        return f"{head}\n[... {self.missing:,} bytes are missing here{rest} ...]\n{tail}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +258,7 @@ class Ended:
         stdout: Its output.
         stderr: Its other output.
         seconds: How long it ran.
-        timed_out: Whether it was killed when its time was over.
+        timed_out: Whether it was killed for its time.
         notes: The limits that ended it, a sentence each.
         too_large: Whether it was killed for the size of its files.
     """
@@ -277,54 +273,54 @@ class Ended:
 
 
 GROUP: Final = "toolstile.sandboxes"
-"""The entry points of backends; ours are found exactly as anyone else's are."""
+"""The entry points of backends, ours among them."""
 
 
 class SandboxUnavailable(Exception):
-    """A backend cannot run commands here; the text says why, and what to do."""
+    """A backend cannot run commands here; the text has the reason and the remedy."""
 
 
 class Running:
-    """A command that runs, with all that it has started; this one leads a group of its own.
+    """A running command with all its processes.
 
     Args:
-        process: The process; both of its outputs are pipes.
+        process: The process, which leads a process group; both of its outputs are pipes.
     """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
 
     def ended(self) -> bool:
-        """Tell whether it has ended by itself; its number stays its own until `join`."""
+        """Return whether it has ended; no other process gets its number before `join`."""
         if self.process.returncode is not None or not hasattr(os, "waitid"):
             return self.process.poll() is not None
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.process.pid, flags) is not None
 
     def kill(self) -> None:
-        """Kill all of it; waits for nothing, and does nothing a second time."""
+        """Kill all its processes without waiting; a second time does nothing."""
         if self.process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def join(self) -> None:
-        """Wait until nothing of it runs, after `kill`."""
+        """Wait until all its processes have ended, after `kill`."""
         self.process.wait()
 
-    def exit_code(self, stderr: bytes) -> int:  # noqa: ARG002 - where a sandbox says why it failed
-        """Return the exit code, joined.
+    def exit_code(self, stderr: bytes) -> int:  # noqa: ARG002 - for backends that fail
+        """Return the exit code, after `join`.
 
         Args:
-            stderr: The beginning of what it wrote.
+            stderr: The beginning of its error output, where a sandbox names its own failure.
 
         Raises:
-            SandboxUnavailable: When the command was never started.
+            SandboxUnavailable: The command was never started.
         """
         code = self.process.returncode
         return 128 - code if code < 0 else code
 
     def notes(self) -> tuple[str, ...]:
-        """Return the limits that were reached, a sentence each, joined."""
+        """Return the limits that were reached, a sentence each, after `join`."""
         return ()
 
 
@@ -336,13 +332,13 @@ def start_process(
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a process that leads a group of its own; both of its outputs are pipes.
+    """Start a process that leads a process group; both of its outputs are pipes.
 
     Raises:
-        SandboxUnavailable: When it cannot be started.
+        SandboxUnavailable: It cannot be started.
     """
     try:
-        return subprocess.Popen(  # noqa: S603 - what a sandbox is for
+        return subprocess.Popen(  # noqa: S603 - the purpose of a sandbox
             words,
             stdin=stdin,
             stdout=subprocess.PIPE,
@@ -357,15 +353,15 @@ def start_process(
 
 
 class Backend(Protocol):
-    """A backend: it runs commands over a workspace that is laid out.
+    """A backend runs commands over a workspace that is laid out.
 
-    A class that is made with the settings, named in the entry points `toolstile.sandboxes`.
+    The entry points `toolstile.sandboxes` name its class, whose argument is the settings.
 
     Attributes:
         name: Its name, for the record.
-        contained: Whether nothing of a command outlives a rollback.
-        mounts: Whether it mounts the layers of a workspace, writing to `Layout.upper`; else it
-            gets all of it as a directory.
+        contained: Whether no effect of a command outlives a rollback.
+        mounts: Whether it mounts the layers of a workspace, with `Layout.upper` for writes; else
+            it gets a copy of the whole workspace as a directory.
     """
 
     name: str
@@ -373,14 +369,14 @@ class Backend(Protocol):
     mounts: bool
 
     def findings(self) -> Iterator[Diagnostic]:
-        """Yield what `toolstile doctor` says; changes nothing."""
+        """Yield the findings of `toolstile doctor`, without changing anything."""
         ...
 
     def start(self, command: Command, layout: Layout, stdin: BinaryIO) -> Running:
         """Start a command.
 
         Raises:
-            SandboxUnavailable: When it cannot be started here.
+            SandboxUnavailable: It cannot be started here.
         """
         ...
 
@@ -389,7 +385,7 @@ TRY_AGAIN: Final = "`toolstile doctor` tries it again. Another backend is plugin
 
 
 def remedy_of(failure: str, remedies: Sequence[tuple[str, str]]) -> str:
-    """Return the remedy whose sign a failure has, and how to try it again."""
+    """Return the remedy whose sign a failure contains, and the way to retry."""
     found = [told for sign, told in remedies if sign in failure]
     return " ".join([*found[:1], TRY_AGAIN])
 
@@ -398,7 +394,7 @@ def backend_of(settings: SandboxSettings) -> Backend:
     """Return the backend that the settings name.
 
     Raises:
-        ConfigurationError: When there is none of that name.
+        ConfigurationError: No backend has that name.
     """
     made: Backend = loaded(GROUP, settings.backend, "plugins.sandbox.backend")(settings)
     return made

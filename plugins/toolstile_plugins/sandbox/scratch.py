@@ -34,7 +34,7 @@ _FILES_2: Final = {"memory": ("memory.max", "memory.swap.max"), "pids": ("pids.m
 
 
 def limit_process(process: int, limits: SandboxSettings, *, grouped: bool) -> None:
-    """Set the limits of a process and of those that it starts, each by itself.
+    """Set the limits of a process and, for each separately, of its children.
 
     Args:
         process: Its number.
@@ -57,12 +57,12 @@ def limit_process(process: int, limits: SandboxSettings, *, grouped: bool) -> No
 
 
 class Cgroup:
-    """A cgroup for one command, where this process may make one; else it does nothing.
+    """A cgroup for one command; does nothing if this process may not make one.
 
     Args:
         name: A name that is unique on the machine.
         memory: In bytes.
-        processes: How many at once.
+        processes: The maximum number of processes.
 
     Attributes:
         holds: The controllers that limit the command, of `memory` and `pids`.
@@ -81,12 +81,12 @@ class Cgroup:
                     break
 
     def add(self, process: int) -> None:
-        """Put a process into it, and all that it will start."""
+        """Put a process and its later children into it."""
         for directory in self._made:
             (directory / "cgroup.procs").write_text(str(process))
 
     def notes(self) -> Iterator[str]:
-        """Yield what was reached, a sentence each."""
+        """Yield the limits that were reached, a sentence each."""
         for directory in self._made:
             with suppress(OSError):
                 if _killed(directory):
@@ -100,7 +100,7 @@ class Cgroup:
                     yield f"It had {self._processes} processes at once, all that it may have."
 
     def remove(self) -> None:
-        """Remove it; nothing is in it any more."""
+        """Remove it after its last process has ended."""
         remove_cgroups(self._made)
 
     def _make(self, directory: Path, files: Iterable[str], amount: int) -> bool:
@@ -119,7 +119,7 @@ class Cgroup:
 
 
 def cgroups_of(name: str) -> list[Path]:
-    """Return the cgroups of a name that there are."""
+    """Return the existing cgroups of a name."""
     found = [
         parent / f"{_PREFIX}{name}"
         for controller in ("memory", "pids")
@@ -129,7 +129,7 @@ def cgroups_of(name: str) -> list[Path]:
 
 
 def remove_cgroups(directories: Iterable[Path]) -> None:
-    """Remove cgroups; what a process of has just ended may take a moment."""
+    """Remove cgroups, with retries, because a process that has just ended may still be in one."""
     for directory in directories:
         for _ in range(50):
             with suppress(FileNotFoundError):
@@ -144,7 +144,7 @@ def remove_cgroups(directories: Iterable[Path]) -> None:
 
 
 def _cgroups_for(controller: str) -> Iterator[tuple[Path, dict[str, tuple[str, ...]]]]:
-    """Yield the cgroups in which one might be made, the nearest first."""
+    """Yield the possible parents of a new cgroup, the nearest first."""
     try:
         lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -173,7 +173,7 @@ def _killed(directory: Path) -> bool:
 
 
 def _size(amount: int) -> str:
-    # Late: whoever lists tools has no use for the workspace.
+    # Late, because listing tools does not need the workspace.
     from toolstile_plugins.vfs.tools.models import size_of
 
     return size_of(amount)
@@ -189,14 +189,14 @@ _LOCK: Final = ".lock"
 _WAIT_MS: Final = 5000
 
 NOTE: Final = "process"
-"""The file in the directory `run` that notes the process by which a command ends."""
+"""The file in the directory `run` with the process whose end ends the command."""
 
 
 class Scratch:
-    """A directory of one command; it goes when nobody refers to this object any more.
+    """The directory of one command; removed when this object is garbage.
 
     Args:
-        base: The directory of all of them, from `base_of`.
+        base: The parent of all such directories, from `base_of`.
 
     Attributes:
         name: Its name, unique on the machine.
@@ -213,7 +213,7 @@ class Scratch:
         weakref.finalize(self, _remove, self.path, lock)
 
     def note(self, process: int) -> None:
-        """Note the process with which a command ends, should this one be killed before."""
+        """Write down the process whose end ends the command, in case this process is killed."""
         text = f"{process} {_start_of(process)}"
         (self.path / "run" / NOTE).write_text(text, encoding="utf-8")
 
@@ -225,19 +225,19 @@ class Scratch:
 
 
 def base_of(scratch: Path | None, room: int, beside: str | None = None) -> Path:
-    """Return the directory that is configured, or one with room, made for this user alone.
+    """Return the parent of scratch directories, readable by this user alone.
 
     Args:
-        scratch: The directory that is configured.
-        room: In bytes, what a command may write.
-        beside: The directory of the workspace, where it has one.
+        scratch: The configured directory; None for one with enough room.
+        room: The bytes that a command may write.
+        beside: The directory of the workspace, if it has one.
 
     Raises:
-        OSError: When there is none.
+        OSError: No directory can be used.
     """
     if scratch is None:
         *disks, last = _places()
-        # What lies on the same disk is renamed into the workspace, not copied.
+        # On the disk of the workspace, because files can be renamed there without copies.
         found = (place for place in disks if _has_room(place, room) and _is_beside(place, beside))
         scratch = next(found, last)
     base = _base_in(scratch)
@@ -252,9 +252,9 @@ def base_of(scratch: Path | None, room: int, beside: str | None = None) -> Path:
 
 
 def _places() -> tuple[Path, ...]:
-    """Return the directories for what commands write, where none is configured."""
+    """Return the possible places of scratch directories, by default."""
     temporary = Path(tempfile.gettempdir())
-    # Users without a home have this place not either.
+    # For users without a home, this place does not exist.
     cache = Path(os.path.expanduser("~/.cache"))  # noqa: PTH111 - raises nothing
     return cache, Path("/var/tmp"), temporary, _MEMORY, temporary  # noqa: S108 - likewise
 
@@ -264,7 +264,7 @@ def _base_in(place: Path) -> Path:
 
 
 def _is_beside(place: Path, workspace: str | None) -> bool:
-    """Tell whether a directory is in memory, or on the disk of the workspace."""
+    """Return whether a directory is in memory, or on the disk of the workspace."""
     if is_in_memory(place):
         return True
     if workspace is None:
@@ -275,11 +275,10 @@ def _is_beside(place: Path, workspace: str | None) -> bool:
 
 def _file_system(device: int) -> str:
     number = f"{os.major(device)}:{os.minor(device)}"
-    for line in (
-        Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    ):
-        told, _, kind = line.partition(" - ")
-        if told.split()[2] == number:
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    for line in mounts.splitlines():
+        mount, _, kind = line.partition(" - ")
+        if mount.split()[2] == number:
             return kind.split()[0]
     return ""
 
@@ -295,7 +294,7 @@ def _sweep(base: Path) -> Iterator[str]:
 
 
 def clear_up(settings: SandboxSettings) -> None:
-    """Remove what hosts have left that were killed: directories and cgroups."""
+    """Remove the directories and cgroups of killed hosts."""
     places = _places() if settings.scratch is None else (settings.scratch,)
     for place in dict.fromkeys(places):
         with suppress(OSError):
@@ -304,7 +303,7 @@ def clear_up(settings: SandboxSettings) -> None:
 
 
 def is_left(path: Path) -> bool:
-    """Tell whether the process that made a directory of a command has ended."""
+    """Return whether the process that made a scratch directory has ended."""
     lock = Path(f"{path}{_LOCK}")
     held = _locked(lock, create=False)
     if held is None:
@@ -314,7 +313,7 @@ def is_left(path: Path) -> bool:
 
 
 def _end_noted(note: Path) -> None:
-    """End what a command still runs of a host that was killed at an unlucky moment."""
+    """Kill a command that still runs although its host was killed."""
     with suppress(OSError, ValueError):
         number, start = note.read_text(encoding="utf-8").split()
         handle = os.pidfd_open(int(number))
@@ -329,13 +328,13 @@ def _end_noted(note: Path) -> None:
 
 
 def _start_of(process: int) -> str:
-    """Return when a process was started, which tells it from others of the same number."""
+    """Return the start time of a process, because numbers are used again."""
     text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     return text.rpartition(")")[2].split()[19]
 
 
 def is_in_memory(path: Path) -> bool:
-    """Tell whether what is written to a directory takes memory."""
+    """Return whether the files in a directory take memory."""
     return path.is_relative_to(_MEMORY)
 
 
@@ -348,7 +347,7 @@ def _has_room(directory: Path, room: int) -> bool:
 
 
 def _locked(path: Path, *, create: bool) -> FileIO | None:
-    """Return the file with its lock; None where a living process has it, or it has gone."""
+    """Return the locked file; None if a living process has its lock, or it does not exist."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
     try:
         file = unshared(path, flags)
@@ -356,7 +355,7 @@ def _locked(path: Path, *, create: bool) -> FileIO | None:
         return None
     with suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Somebody may have removed it before it was locked.
+        # Another process may have removed the file before this one locked it.
         if os.fstat(file.fileno()).st_nlink:
             return file
     file.close()
@@ -371,7 +370,7 @@ def _remove(path: Path, lock: FileIO) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory and all in it, however deep, also where its owner has no rights."""
+    """Remove a directory tree of any depth, even without rights of its owner."""
     pending = [path]
     while pending:
         directory = pending.pop()
@@ -385,7 +384,7 @@ def remove_tree(path: Path) -> None:
 
 
 def _removed(entry: os.DirEntry[str], path: Path) -> Path | None:
-    """Remove a file; move a directory to the top, so that paths stay short, and return it."""
+    """Remove a file. Move a directory to the top, so that paths stay short, and return it."""
     with suppress(OSError):
         if entry.is_dir(follow_symlinks=False):
             os.chmod(entry.path, stat.S_IRWXU)  # noqa: PTH101 - of a text

@@ -16,24 +16,24 @@ class SandboxSettings(BaseModel):
     """The settings of the sandbox that commands run in.
 
     Args:
-        backend: What runs commands: `bubblewrap`, `podman`, `none` for no sandbox at all, or the
-            name of an entry point in the group `toolstile.sandboxes`.
-        on_exit: Whether the changes of a command whose exit code is not 0 are kept, or it fails.
-        max_seconds: Seconds for a command at most, whatever a call asks for.
-        memory: In bytes: what all processes of a command use together.
-        processes: How many processes a command has at once.
-        open_files: How many files each of them has open.
-        disk: In bytes: what a command writes into the workspace; a tenth of it into `/tmp`.
+        backend: `bubblewrap`, `podman`, `none` for no sandbox at all, or the name of an entry point
+            in the group `toolstile.sandboxes`.
+        on_exit: Whether a command whose exit code is not 0 keeps its changes, or fails.
+        max_seconds: The maximum seconds for a command, even if a call asks for more.
+        memory: In bytes, for all processes of a command together.
+        processes: The maximum number of processes of a command.
+        open_files: The maximum number of open files of each process.
+        disk: In bytes, for the files that a command writes; a tenth of it for `/tmp`.
         readable: Directories and files of this machine that commands can read, beside `/usr`.
         hidden: Paths of the workspace that commands cannot see; they stay as they are.
-        environment: Variables for each command; those of a call win.
-        output: In bytes: what the result holds of each of a command's two outputs.
-        whole_output: In bytes: how much of a longer one can be read by the path that the result
-            names, from its beginning, until the session ends.
-        scratch: The directory for what commands write until it is kept; by default one on the
-            disk of the workspace, of `~/.cache`, `/var/tmp` and the directory for temporary
-            files, else `/dev/shm` where there is room.
-        options: What the backend is given besides.
+        environment: Variables for each command; a call may override them.
+        output: In bytes, the part of each of a command's two outputs in the result.
+        whole_output: In bytes, the beginning of a longer output that can be read by the path in
+            the result, until the session ends.
+        scratch: The directory for files of commands before the commit; by default a directory on
+            the disk of the workspace, of `~/.cache`, `/var/tmp` and the directory for temporary
+            files, else `/dev/shm` if it has room.
+        options: Further options for the backend.
 
     Example:
         >>> SandboxSettings(hidden=("./.env",)).hidden
@@ -60,7 +60,7 @@ class SandboxSettings(BaseModel):
     @field_validator("hidden")
     @classmethod
     def _canonical(cls, hidden: tuple[str, ...]) -> tuple[str, ...]:
-        # Late: whoever looks at records has no use for the workspace.
+        # Late, because most commands do not need the workspace.
         from toolstile_plugins.vfs import paths
 
         try:
@@ -76,5 +76,5 @@ class SandboxSettings(BaseModel):
     def _absolute(cls, readable: tuple[Path, ...]) -> tuple[Path, ...]:
         for path in readable:
             if not path.is_absolute() or path == Path("/"):
-                raise ValueError(f"{path} is no absolute path of a directory or file below /")
+                raise ValueError(f"{path} is not an absolute path of a directory or file below /")
         return readable

@@ -46,12 +46,12 @@ from toolstile_plugins.vfs.tools.checks import reason_of
 from toolstile_plugins.vfs.tools.models import size_of
 
 RUNS: Final[dict[int, CommandRun]] = {}
-"""The commands on their way, and those that were given up, until their calls are rolled back."""
+"""The running commands, and cancelled ones until their calls are rolled back."""
 NOT_RUN: Final = (
     "The command was not run: no sandbox for it can be made on this machine. This requires human "
     "intervention."
 )
-"""The message for a model whose commands cannot run; its operator reads why."""
+"""The message for a model whose commands cannot run; the operator reads the reason."""
 
 
 class Shell:
@@ -59,7 +59,7 @@ class Shell:
 
     Args:
         settings: The settings of the sandbox.
-        backend: What runs them.
+        backend: Their backend.
         steps: Called before each step of a command.
     """
 
@@ -71,11 +71,11 @@ class Shell:
         self._steps = steps
 
     def execute(self, params: ShellParams, *, context: ToolContext) -> ToolResult[CommandResult]:
-        """Run a command over the workspace of a call, and take over what it changed."""
+        """Run a command over the workspace of a call, and make its changes the call's."""
         files = context.filesystem
         if files is None:
             raise ToolError(
-                "There is no workspace for commands to run in. This requires human intervention.",
+                "Commands need a workspace, and none is here. This requires human intervention.",
                 for_operator="Add [plugins.vfs] to the configuration.",
             )
         try:
@@ -84,7 +84,7 @@ class Shell:
         except (OSError, ValueError) as error:
             raise ToolError(f"cwd: {reason_of(error)}") from error
         if kind != "directory":
-            told = f"cwd: {cwd} is no directory of the workspace. Choose one, then retry."
+            told = f"cwd: {cwd} is not a directory of the workspace. Choose one, then retry."
             return ToolResult.error(told)
         run = RUNS[id(context)] = CommandRun(self._command(params, cwd, context), self._backend)
         forget = context.on_abandoned(run.kill)
@@ -105,7 +105,7 @@ class Shell:
     ) -> ToolResult[CommandResult]:
         self._steps("laying out")
         if isinstance(files, SupportsWatch):
-            # Before anything is laid out: what the command reads is not seen.
+            # Before the workspace is laid out, because the reads of the command are unknown.
             files.watch()
         try:
             layout, entries = self._lay_out(files)
@@ -131,7 +131,7 @@ class Shell:
         return ToolResult.ok(result, message=f"{shlex.join(params.command)} has run.")
 
     def _lay_out(self, files: Filesystem) -> tuple[Layout, Callable[[], Iterator[Entry]]]:
-        """Return the workspace laid out, and what finds the changes in it."""
+        """Return the workspace laid out, and a function that finds the changes in it."""
         layers = files.layers() if isinstance(files, SupportsLayers) else WorkspaceLayers()
         settings = self._settings
         scratch = Scratch(base_of(settings.scratch, settings.disk, layers.directory))
@@ -197,7 +197,7 @@ class Shell:
 
 
 def _lacks_repository(files: Filesystem, ended: Ended) -> bool:
-    """Tell whether a command failed because git's repository lies outside of the workspace."""
+    """Return whether a command failed because git's repository is outside of the workspace."""
     directory = files.layers().directory if isinstance(files, SupportsLayers) else None
     if not ended.exit_code or directory is None:
         return False

@@ -39,17 +39,17 @@ _GUIDANCE: Final = """\
 
 - `command` is a list of words, which no shell reads. For pipes, variables or several commands run \
 a shell: `["sh", "-c", "grep -rn TODO src | head"]`.
-- What a command changes becomes a change of the call: it is kept as a whole, or not at all.
+- The changes of a command are changes of the call: all are kept, or none.
 - An exit code other than 0 {exit}.
-- Processes end with their command: nothing goes on in the background.
-- Of long outputs the middle is left out. The path at which the file tools read it stands there; \
-it can be read until the session ends.
+- All processes end with their command: nothing runs on in the background.
+- Of long outputs the middle is left out. A path in its place shows where to read it until the \
+session ends.
 """
 _SANDBOXED: Final = """\
-- There is no network, and outside of the workspace nothing can be changed but `/tmp`, which is \
-empty at each command.
-- Move directories with `mv`, which copies those that an earlier command has left. Programs that \
-can only rename say `Invalid cross-device link`; for `git mv a b` write `mv a b && git add -A`.
+- Commands have no network. Outside of the workspace only `/tmp` can be changed, which is empty \
+at each command.
+- Move directories with `mv`, which can copy directories of earlier commands. Programs that can \
+only rename say `Invalid cross-device link`; for `git mv a b` write `mv a b && git add -A`.
 """
 
 
@@ -57,7 +57,7 @@ class ShellSection(MarkdownSection):
     """The tool for commands, with guidance on how to use it.
 
     Args:
-        session: Unused; other suites keep their state in it.
+        session: Unused; other sections keep their state in it.
         config: The settings of the sandbox.
         accepts_overrides: Whether the tool's description may be overridden.
         policies: The rules over the tool.
@@ -77,9 +77,9 @@ class ShellSection(MarkdownSection):
     ) -> None:
         config = config or SandboxSettings()
         backend = backend_of(config)
-        kept = "is no failure, and its changes are kept"
+        kept = "does not fail the call, and the changes are kept"
         if config.on_exit == "fail":
-            kept = "fails the call, and nothing of it is kept"
+            kept = "fails the call, and no change is kept"
         rest = _SANDBOXED if backend.contained else f"- {NOT_CONTAINED}\n"
         super().__init__(
             key="shell",
@@ -102,13 +102,13 @@ def shell_tool(
 
     Args:
         settings: The settings of the sandbox.
-        backend: What runs the commands.
+        backend: The backend of the commands.
         accepts_overrides: Whether its description may be overridden.
         steps: Called before each step of a command; for tests that end the process there.
     """
 
     def execute(params: ShellParams, *, context: ToolContext) -> ToolResult[CommandResult]:
-        # Late: whoever lists tools has no use for the workspace.
+        # Late, because listing tools does not need the workspace.
         from toolstile_plugins.sandbox.shell import Shell
 
         return Shell(settings, backend, steps).execute(params, context=context)
@@ -148,8 +148,8 @@ Commands and scripts run in a container, one for each call, which sees the works
 `/workspace`; the file tools work on the same files.
 """
 _GUIDANCE_OF_PYTHON: Final = """
-`container_python` runs a short script with the Python of the container. Print what you want to \
-know. A script that fails changes nothing.
+`container_python` runs a short script with the Python of the container. Print the facts that \
+you need. A script that fails changes nothing.
 """
 
 
@@ -158,7 +158,7 @@ class ContainerPython:
     """Run a Python script in the container."""
 
     code: Annotated[Text, Field(min_length=1, max_length=20_000)]
-    """The script; print what is to be known."""
+    """The script; print its results."""
     timeout_seconds: Annotated[float, Field(gt=0)] = 5
     """Seconds after which it is killed."""
 
@@ -167,7 +167,7 @@ class PodmanSandboxSection(MarkdownSection):
     """Tools for files, commands and Python, over one workspace, in containers.
 
     Args:
-        session: Unused; other suites keep their state in it.
+        session: Unused; other sections keep their state in it.
         config: The settings of containers.
         sandbox: The limits of commands, and the other settings of the sandbox.
         workspace: The settings of the workspace and of the file tools, whose rule is
@@ -177,7 +177,7 @@ class PodmanSandboxSection(MarkdownSection):
             `shell` beside a `ShellSection`.
 
     Raises:
-        ConfigurationError: When the settings do not fit together.
+        ConfigurationError: The settings do not fit together.
 
     Example:
         >>> from toolstile_plugins.sandbox import PodmanConfig
@@ -200,7 +200,7 @@ class PodmanSandboxSection(MarkdownSection):
         settings = (sandbox or SandboxSettings()).model_copy(update=options)
         children: list[Section] = []
         if "files" in parts:
-            # Late: beside other file tools nobody waits for these.
+            # Late, because most sections have no file tools.
             from toolstile_plugins.vfs.section import VfsToolsSection
 
             children.append(VfsToolsSection(config=workspace, policies=policies))
@@ -223,7 +223,7 @@ def python_tool(settings: SandboxSettings) -> Tool[ContainerPython, CommandResul
     backend = backend_of(settings)
 
     def execute(params: ContainerPython, *, context: ToolContext) -> ToolResult[CommandResult]:
-        # Late: whoever lists tools has no use for the workspace.
+        # Late, because listing tools does not need the workspace.
         from toolstile_plugins.sandbox.shell import Shell
 
         words = ("python3", "-c", params.code)

@@ -1,4 +1,4 @@
-"""The backend `none`: a command as any program of this user, where that is configured."""
+"""The backend `none`: a command runs as any program of this user."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NOT_CONTAINED = (
 )
 
 _EXEC: Final = ("/bin/sh", "-c", 'exec "$@"', "sh")
-"""A program that is not there ends with 127 and a message, as it does in a sandbox."""
+"""By a shell, so that a missing program ends with 127 and a message, as in a sandbox."""
 
 
 class Uncontained:
-    """Runs commands in a copy of the workspace, and nothing keeps them in there.
+    """Runs commands in a copy of the workspace, without containing them.
 
     Args:
         settings: The settings of the sandbox.

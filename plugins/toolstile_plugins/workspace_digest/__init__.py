@@ -1,4 +1,4 @@
-"""A digest of the workspace in the prompt, and tools to look further, where they are asked for.
+"""A digest of the workspace in the prompt, with tools to look further, offered on request.
 
 Settings, `[plugins.workspace_digest]`: see `DigestConfig`.
 """

@@ -80,7 +80,7 @@ class _Handlers:
         *,
         context: ToolContext,
     ) -> ToolResult[str]:
-        """Show one level of a directory, and what has changed since it was shown last."""
+        """Show one level of a directory, and its changes since it was shown last."""
         with checking(context, f"Cannot show {shown(path) if path else ROOT}") as checks:
             stat = checks.directory(path)
             checks.pass_or_refuse()
@@ -99,12 +99,12 @@ class _Handlers:
         return ToolResult.ok(made.body, message=told)
 
     def refresh_digest(self, *, context: ToolContext) -> ToolResult[str]:
-        """Make the digest of the workspace anew, from the files as they are now."""
+        """Make a new digest of the workspace, from its present files."""
         with checking(context, "Cannot make the digest") as checks:
             made = make_digest(Survey(checks.files, self.config), self.config)
         digest = WorkspaceDigest(self.key, made.body, context.clock.now(), made.of, made.sources)
         set_workspace_digest(context.session, digest)
-        return ToolResult.ok(made.body, message="The digest is made anew.")
+        return ToolResult.ok(made.body, message="The digest is new.")
 
 
 # --- The section
@@ -123,7 +123,7 @@ class AutomaticDigests:
     """The automatic digests of a workspace, each made once; a resource of the session.
 
     Args:
-        files: The workspace outside of any call; None where there is none.
+        files: The workspace outside of any call, or None.
     """
 
     def __init__(self, files: Filesystem | None) -> None:
@@ -150,15 +150,15 @@ class AutomaticDigests:
 
 
 class WorkspaceDigestSection(MarkdownSection):
-    """A digest of the workspace, with tools that show more of it and make it anew.
+    """A digest of the workspace, with tools that show more of it and refresh it.
 
-    Its text is the session's digest, else an overridden text, else one that is made without a
-    model when it is first shown, else a placeholder.
+    Its text is the session's digest, else an overridden text, else an automatic digest, made
+    without a model when it is first shown, else a placeholder.
 
     Args:
-        session: Gets the reducers at once; else each session does when it is first used.
-        config: The bounds.
-        key: The key, by which the session keeps the digest.
+        session: Gets the reducers at once; by default each session gets them at its first use.
+        config: The limits.
+        key: The key of the section and of its digest in the session.
         visibility: Whether the model sees all of it or, at first, its summary.
         accepts_overrides: Whether its text and the tools' descriptions may be overridden.
 
@@ -195,7 +195,7 @@ class WorkspaceDigestSection(MarkdownSection):
     def text_in(
         self, session: SessionProtocol | None, resources: ResourceResolver | None, body: str
     ) -> SectionText:
-        """Return the digest that a session shows, and say which files have changed since."""
+        """Return the digest that a session shows, and name the files that have changed since."""
         config: DigestConfig = vars(self)["config"]
         sources: Sequence[Source] = ()
         stale: list[str] = []
@@ -207,7 +207,7 @@ class WorkspaceDigestSection(MarkdownSection):
             elif automatic is not None and body == self.template:
                 made = automatic.digest(config)
                 if made is None:
-                    _tell_once(self.key, "there is no workspace, and no digest was set")
+                    _tell_once(self.key, "it has no workspace, and no digest was set")
                 else:
                     body, sources = made.body, made.sources
             stale = [] if automatic is None else automatic.changed(config, sources)
@@ -233,5 +233,5 @@ def _stale_line(changed: list[str]) -> str:
 
 @cache
 def _tell_once(key: str, why: str) -> None:
-    """Log, at the first rendering alone, that a section shows no digest."""
+    """Log once, at the first rendering, that a section shows no digest."""
     log.warning("The section %r shows no digest of the workspace: %s", key, why)

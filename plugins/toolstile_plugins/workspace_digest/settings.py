@@ -1,4 +1,4 @@
-"""The bounds of digests: in code, and as the table `[plugins.workspace_digest]`."""
+"""The limits of digests: in code, and as the table `[plugins.workspace_digest]`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ Positive = Annotated[int, Field(gt=0, strict=True)]
 
 
 class DigestConfig(BaseModel):
-    """The bounds of what is looked at and shown.
+    """The limits of a digest.
 
     Args:
-        depth: Directories of this many levels are shown.
-        max_entries: Files and directories that the tree shows at most.
-        max_chars: Characters of a digest at most.
-        max_files: Files and directories that are counted at most; the nearest to the root first.
-        max_file_size: In bytes; of larger files nothing is read.
-        exclude: Lines as in `.gitignore`, for what is left out wherever no ignore file decides.
+        depth: The number of levels of directories that the tree shows.
+        max_entries: The maximum number of files and directories in the tree.
+        max_chars: The maximum number of characters in a digest.
+        max_files: The maximum number of files and directories that are counted, from the root on.
+        max_file_size: In bytes; larger files are not read.
+        exclude: Lines as in `.gitignore`, for paths that no ignore file decides about.
         summary: The text shown at first; None for the first line of the digest.
 
     Example:

@@ -33,12 +33,12 @@ KEY = "workspace-digest"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The state of something that a digest was made from.
+    """The state of a path that a digest was made from.
 
     Args:
-        path: The path; the empty one is the root.
-        state: A hash of the names in a directory, the size of a file that is listed, or the hash
-            of one that was read.
+        path: The path; empty for the root.
+        state: A hash of the names in a directory, the size of a listed file, or the hash of a file
+            that was read.
     """
 
     path: str
@@ -54,7 +54,7 @@ class WorkspaceDigest:
         body: The text, whose first line is its summary.
         made_at: When it was made.
         of: The hash of its sources; empty for a text that was made elsewhere.
-        sources: Everything that it was made from.
+        sources: The states that it was made from.
     """
 
     section_key: str
@@ -66,11 +66,11 @@ class WorkspaceDigest:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryDigest:
-    """A directory as it was shown last; one slice of the session holds one for each path.
+    """The last shown state of a directory; one slice of the session holds one for each path.
 
     Args:
         path: The directory.
-        sources: Everything that was shown of it.
+        sources: The states that were shown.
     """
 
     path: str
@@ -78,7 +78,7 @@ class DirectoryDigest:
 
 
 def register_reducers(session: SessionProtocol) -> None:
-    """Let digests that are dispatched replace those of the same key."""
+    """Let a dispatched digest replace the digest of the same key."""
     session[WorkspaceDigest].register(WorkspaceDigest, _put_digest)
     session[DirectoryDigest].register(DirectoryDigest, _put_directory)
 
@@ -92,12 +92,12 @@ def _put_directory(shown: Sequence[Any], event: DirectoryDigest) -> Sequence[Any
 
 
 def set_workspace_digest(session: SessionProtocol, digest: WorkspaceDigest) -> WorkspaceDigest:
-    """Make a digest that of its section in a session, and return it as it is kept.
+    """Set the digest of a section in a session, and return the stored digest.
 
-    Spaces around its key and its text are dropped, and so are those at the ends of lines.
+    Spaces around its key and text, and at the ends of lines, are dropped.
 
     Raises:
-        DefinitionError: When its key or its text is empty.
+        DefinitionError: Its key or its text is empty.
     """
     key = _key(digest.section_key)
     body = "\n".join(line.rstrip() for line in digest.body.strip().splitlines())
@@ -134,21 +134,21 @@ def _key(section_key: str) -> str:
 
 _IGNORE_FILE: Final = ".gitignore"
 _MOST_NAMES: Final = 100
-"""Larger directories are not listed again to find out whether they have changed."""
+"""Larger directories are not listed again to detect changes."""
 
 _SETTLED: Final = timedelta(seconds=2)
-"""A file that was changed later than that before it was read may change in the same instant."""
+"""The age of a file from which on another change certainly changes its time."""
 
 Texts = dict[str, tuple[FileStat, str | None]]
-"""Texts that were read, None for what is none, with the files as they were."""
+"""Texts that were read, None for a binary file, with the facts about the files."""
 
 
 class Survey:
-    """One look at a workspace; `sources` says what was looked at.
+    """One look at a workspace; `sources` returns the states it has seen.
 
     Args:
-        files: The workspace; only what it shows is looked at.
-        config: The bounds.
+        files: The workspace.
+        config: The limits.
         texts: The texts of earlier looks, which are not read again.
     """
 
@@ -161,7 +161,7 @@ class Survey:
         self._read: dict[str, str] = {}
 
     def walk(self, top: str) -> Iterator[tuple[str, list[FileStat]]]:
-        """Yield directories, the nearest first, with what they hold: directories first, by name."""
+        """Yield directories, the nearest first, with their entries: directories first, by name."""
         waiting, room = deque([top]), self._config.max_files
         while waiting and room > 0:
             directory = waiting.popleft()
@@ -171,7 +171,7 @@ class Survey:
             yield directory, entries
 
     def entries(self, directory: str, most: int) -> list[FileStat]:
-        """Return what a directory holds, without what is ignored; nothing where it is closed."""
+        """Return the entries of a directory that are not ignored; nothing if it cannot be read."""
         return self._kept(self._found(directory, most))
 
     def _found(self, directory: str, most: int) -> list[FileStat]:
@@ -185,7 +185,7 @@ class Survey:
         return sorted(kept, key=lambda entry: (entry.kind != "directory", entry.path))
 
     def text(self, path: str) -> str | None:
-        """Return a text file, or None: it is not there, too large, or not text."""
+        """Return a text file; None if it is missing, too large or binary."""
         try:
             stat = self._files.stat(path)
             if stat.kind != "file" or stat.size > self._config.max_file_size:
@@ -211,9 +211,9 @@ class Survey:
         return content
 
     def sources(self, shown: Iterable[FileStat], directories: Iterable[str]) -> tuple[Source, ...]:
-        """Return the states of entries, of directories, and of what was read.
+        """Return the states of entries, of directories, and of files that were read.
 
-        Of ignore files, those of the directories count.
+        Of ignore files, only those in the directories count.
         """
         states = {entry.path: _state_of(entry) for entry in shown}
         within = {*directories}
@@ -226,7 +226,7 @@ class Survey:
         return tuple(Source(path, state) for path, state in sorted({**states, **read}.items()))
 
     def changed(self, sources: Iterable[Source]) -> list[str]:
-        """Return the paths whose states are others now; of new files in a directory, theirs."""
+        """Return the paths whose states have changed, and new files in shown directories."""
         known = {source.path: source.state for source in sources}
         changed: dict[str, None] = {}
         for path, state in known.items():
@@ -246,7 +246,7 @@ class Survey:
             return None
 
     def _names(self, directory: str) -> str | None:
-        """Return the hash of the names in a directory; None for a large one, or none."""
+        """Return the hash of the names in a directory; None if it is large or missing."""
         there = self._state(directory, is_read=False) or ""
         if directory and not there.startswith("directory:"):
             return None
@@ -256,7 +256,7 @@ class Survey:
         return _hash_of_names(entry.path for entry in self._kept(found))
 
     def _others(self, directory: str, known: dict[str, str], *, is_listed: bool) -> Iterator[str]:
-        """Yield what is new in a directory of which all was shown, else the directory."""
+        """Yield the new entries of a directory that was shown whole, else the directory."""
         within = [path for path in known if path and split(path)[0] == directory]
         now = self.entries(directory, _MOST_NAMES) if is_listed else []
         if known[directory] != _hash_of_names(within) or not is_listed:
@@ -279,8 +279,8 @@ class Survey:
 
 
 def _spec_of(lines: Iterable[str]) -> GitIgnoreSpec:
-    """Return the rules of lines, without those that are none, as git reads them."""
-    # Late, as most hosts show no digest.
+    """Return the rules of lines; invalid lines are left out, as in git."""
+    # Late, because most hosts show no digest.
     from pathspec import GitIgnoreSpec
     from pathspec.patterns.gitignore import GitIgnorePatternError
 
@@ -309,9 +309,9 @@ class Facts:
     """The facts that a manifest states.
 
     Args:
-        about: The name of the project, and what it is.
+        about: The name and the description of the project.
         commands: Commands that build, test or check it.
-        entry_points: The programs that it offers.
+        entry_points: Its programs.
     """
 
     about: str = ""
@@ -325,7 +325,7 @@ _RUN: Final = re.compile(r"^\s*(?:- )?run:[ \t]+([^|>\s].*)$", re.MULTILINE)
 
 
 def _pyproject(text: str) -> Facts:
-    import tomllib  # late, as most hosts read no manifest
+    import tomllib  # late, because most hosts read no manifest
 
     table = tomllib.loads(text)
     project, tools = _table(table, "project"), _table(table, "tool")
@@ -343,34 +343,28 @@ def _package_json(text: str) -> Facts:
     return Facts(_title(package), commands, points)
 
 
-def _makefile(text: str) -> Facts:
-    return Facts(commands=tuple(f"make {name}" for name in dict.fromkeys(_TARGET.findall(text))))
-
-
-def _tox(text: str) -> Facts:
-    return Facts(commands=("tox", *(f"tox -e {name}" for name in _ENVIRONMENT.findall(text))))
-
-
-def _workflow(text: str) -> Facts:
-    return Facts(commands=tuple(dict.fromkeys(run.strip() for run in _RUN.findall(text))))
-
-
 READERS: Final[Mapping[str, Callable[[str], Facts]]] = {
     "pyproject.toml": _pyproject,
     "package.json": _package_json,
-    "Makefile": _makefile,
-    "tox.ini": _tox,
+    "Makefile": lambda text: Facts(
+        commands=tuple(f"make {name}" for name in dict.fromkeys(_TARGET.findall(text)))
+    ),
+    "tox.ini": lambda text: Facts(
+        commands=("tox", *(f"tox -e {name}" for name in _ENVIRONMENT.findall(text)))
+    ),
 }
 """The reader of each manifest, by its name."""
 
 WORKFLOWS: Final = ".github/workflows"
-"""The directory whose files say what CI runs."""
+"""The directory of the workflows that CI runs."""
 
 
 def facts_of(name: str, text: str) -> Facts:
-    """Return the facts that a manifest of a name states; none where it is malformed."""
+    """Return the facts that a manifest of a name states; no facts if it is malformed."""
     try:
-        return READERS.get(name, _workflow)(text)
+        if name in READERS:
+            return READERS[name](text)
+        return Facts(commands=tuple(dict.fromkeys(run.strip() for run in _RUN.findall(text))))
     except (ValueError, AttributeError, TypeError, RecursionError):
         return Facts()
 
@@ -454,9 +448,9 @@ def make_digest(survey: Survey, config: DigestConfig, top: str = "", depth: int 
 
     Args:
         survey: A look at the workspace.
-        config: The bounds.
+        config: The limits.
         top: The directory.
-        depth: Directories of this many levels are shown; 0 for those of the bounds.
+        depth: The number of levels that are shown; 0 for the number of the config.
     """
     tree = _Tree(top, dict(survey.walk(top)))
     tree.choose(config, depth or config.depth)
@@ -534,7 +528,7 @@ def _listed(texts: list[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text from a file as a part of a line: bounded, and without what cannot be seen."""
+    """Return a text from a file as a part of a line: cut, and without invisible characters."""
     shown = "".join(letter if letter.isprintable() else " " for letter in text[: _LINE + 1]).strip()
     return shown if len(text) <= _LINE else f"{shown[: _LINE - 3]}..."
 

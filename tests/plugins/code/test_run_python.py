@@ -89,7 +89,7 @@ def test_a_denied_call_leaves_nothing_of_the_script_and_the_model_reads_where(sh
         shop, "note('half')\nprint('so far')\n\nfor item in ['mug', 'kettle']:\n  offer(item)"
     )
     assert outcome.text == (
-        "The script stopped at line 5, in offer: Kettles are not for sale. What it did is rolled "
+        "The script stopped at line 5, in offer: Kettles are not for sale. Its changes are rolled "
         "back. Change the script, then retry.\nPrinted before:\nso far"
     )
     assert outcome.status is Status.FAILED
@@ -125,7 +125,7 @@ def test_a_failure_that_is_caught_undoes_its_own_call_alone(shop):
 def test_effects_outside_are_named_when_a_script_fails():
     with running([send, note_and_fail]) as executor:
         outcome = run(executor, "send('a')\nsend('b')\nnote_and_fail('x')")
-        assert "rolled back, but for what send did outside: find out about that." in outcome.text
+        assert "rolled back, except the effects of send outside: check these." in outcome.text
         assert OUTSIDE[-2:] == ["a", "b"]
 
 
@@ -408,7 +408,7 @@ def test_a_long_value_that_is_no_text_fails_with_its_size():
         outcome = run(executor, "note('x')\n['c' * 99]")
         assert outcome.text == (
             "The value of the script takes 103 characters as JSON, and 50 are the most. Return "
-            "less. What it did is rolled back. Change the script, then retry."
+            "less. Its changes are rolled back. Change the script, then retry."
         )
         assert notes(executor) == []
 

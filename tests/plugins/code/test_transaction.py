@@ -106,7 +106,7 @@ def assert_as_the_model(executor: Executor, blocks: list[Block]) -> None:
     assert [(event.tool_name, event.status) for event in nested] == ends
     assert {event.parent_id for event in nested} <= {whole.call_id}
     if kept is None:
-        assert "What it did is rolled back." in outcome.text
+        assert "Its changes are rolled back." in outcome.text
 
 
 @settings(max_examples=40)

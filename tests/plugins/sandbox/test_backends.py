@@ -27,7 +27,7 @@ def test_without_a_sandbox_the_model_the_record_and_the_doctor_say_so(open_shell
     assert "nothing else contains it" in tool.description
     result = shell("echo x > a; mkdir e; ln -s a l")
     assert result.sandbox == "none"
-    assert "in no sandbox" in result.render()
+    assert "without a sandbox" in result.render()
     outcome = shell.outcome("true")
     assert outcome.event.attributes["sandbox.backend"] == "none"
     (finding,) = backend_of(SandboxSettings(backend="none")).findings()
@@ -111,7 +111,7 @@ def test_what_its_user_has_closed_stops_no_later_command(place):
     assert "d, g: this user cannot read them" in looking["text"]
     assert removing["status"] == "failed"
     assert "'d': d cannot be reached" in removing["text"]
-    assert "'g': commands cannot see what is there, so it stays as it is" in writing["text"]
+    assert "'g': it is hidden from commands, so it stays unchanged" in writing["text"]
     assert "f\n" in denied["text"]
     assert at_once["status"] == "failed"
     assert "Let one command change modes alone, and the next remove" in at_once["text"]

@@ -177,7 +177,7 @@ def test_variables_are_on_no_command_line(shell, tmp_path):
 def test_a_directory_that_is_not_there_is_refused_before_anything_runs(shell):
     (shell.root / "file").write_text("x")
     assert "There is no nosuch" in shell.outcome("pwd", cwd="nosuch").text
-    assert "no directory" in shell.outcome("pwd", cwd="file").text
+    assert "is not a directory" in shell.outcome("pwd", cwd="file").text
     assert "keeps .toolstile" in shell.outcome("pwd", cwd=".toolstile").text
 
 
@@ -261,7 +261,7 @@ def test_what_runs_in_the_background_ends_with_the_command(shell):
 
 def test_without_a_workspace_the_tool_says_so():
     (tool,) = ShellSection().tools
-    with pytest.raises(ToolError, match="There is no workspace") as refused:
+    with pytest.raises(ToolError, match="Commands need a workspace") as refused:
         tool.handler(ShellParams(("true",)), context=ToolContext(session=None))
     assert refused.value.for_operator == "Add [plugins.vfs] to the configuration."
 
@@ -309,7 +309,7 @@ def test_hidden_paths_are_neither_seen_nor_changed(open_shell: Open):
     (shell.root / "keys/public").write_text("public")
     (shell.root / ".env").write_text("TOKEN=1")
     assert shell("cat .env keys/*").stdout == "public"
-    assert "commands cannot see" in shell.outcome("echo x > .env").text
+    assert "hidden from commands" in shell.outcome("echo x > .env").text
     assert "holds keys/private" in shell.outcome("rm -r keys").text
     assert (shell.root / ".env").read_text() == "TOKEN=1"
     assert (shell.root / "keys/private").read_text() == "key"

@@ -78,7 +78,7 @@ def test_the_placeholder_is_logged_once(show, caplog):
             assert section.text_in(shown.session, shown.tools.resources, PLACEHOLDER)
     told = [record.getMessage() for record in caplog.records if "logged-once" in record.message]
     assert len(told) == 1
-    assert "there is no workspace" in told[0]
+    assert "it has no workspace" in told[0]
 
 
 def test_a_workspace_that_cannot_be_opened_leaves_the_placeholder(show, tmp_path):

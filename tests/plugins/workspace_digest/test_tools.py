@@ -84,7 +84,7 @@ def test_a_digest_made_anew_is_kept_with_its_call(show, project):
     files = VirtualFilesystem.in_memory(project)
     with show(files) as shown:
         made = call(shown, "refresh_digest")
-        assert made.text.startswith("The digest is made anew.\n6 files, ")
+        assert made.text.startswith("The digest is new.\n6 files, ")
         (kept,) = shown.session[WorkspaceDigest].all()
         assert kept.body == made.result.value
         assert len(kept.of) == 64

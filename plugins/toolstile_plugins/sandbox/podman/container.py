@@ -38,12 +38,12 @@ class PodmanConfig(BaseModel):
 
     Args:
         image: The image, with a tag other than `latest`, or with a digest, which never changes.
-        pull: Whether an image that is not on this machine is pulled from its registry.
+        pull: Whether a missing image is pulled from its registry.
         program: The program: `podman`, `docker`, or the path of one.
-        runtime: The program's OCI runtime, such as `runc`; by default the one it has configured.
-        cpus: How many processors a command uses; 0 for no limit.
+        runtime: The program's OCI runtime, such as `runc`; by default the configured one.
+        cpus: The number of processors for a command; 0 for no limit.
         ulimits: Further limits of each process, as `name=soft:hard`. By default 4,096 processes
-            for its user, as some machines refuse what the program would set.
+            for its user, because some machines refuse the program's own limit.
 
     Example:
         >>> PodmanConfig(image="docker.io/library/python:3.13-slim").is_pinned
@@ -66,13 +66,13 @@ class PodmanConfig(BaseModel):
         if "@" not in image and tag in {"", "latest"}:
             raise ValueError(
                 "name an image with a tag other than latest, or with a digest, such as "
-                "docker.io/library/python:3.13-slim: what latest means changes without notice"
+                "docker.io/library/python:3.13-slim: latest changes without notice"
             )
         return image
 
     @property
     def is_pinned(self) -> bool:
-        """True where the image is named by its digest, so that nobody can change it."""
+        """True if the image is named by its digest, so that it cannot change."""
         return "@" in self.image or self.image.startswith("sha256:")
 
     @classmethod
@@ -80,7 +80,7 @@ class PodmanConfig(BaseModel):
         """Return the options of the sandbox's settings.
 
         Raises:
-            ConfigurationError: When they are something else; names the first fault.
+            ConfigurationError: They are not valid; names the first fault.
         """
         try:
             return cls.model_validate(settings.options)
@@ -89,7 +89,7 @@ class PodmanConfig(BaseModel):
 
 
 NOTHING_RUNS: Final = "exec"
-"""In the messages about a file of an image that cannot be run, unlike those about the engine."""
+"""A word in the messages about an image's program that cannot be run, not about the engine."""
 
 _CLOSED: Final = (
     *("--network", "none", "--read-only", "--cap-drop", "ALL", "--hostname", "sandbox"),
@@ -120,7 +120,7 @@ class Program:
         config: The settings of containers.
 
     Attributes:
-        is_docker: Whether it is Docker's, which knows fewer options.
+        is_docker: Whether it is Docker, which has fewer options.
     """
 
     def __init__(self, config: PodmanConfig) -> None:
@@ -128,16 +128,16 @@ class Program:
         self.is_docker = Path(config.program).name.startswith("docker")
 
     def start(self, options: Sequence[str], stdin: BinaryIO) -> subprocess.Popen[bytes]:
-        """Start a container that goes as it ends, with an image and a command after the options.
+        """Start a container that is removed at its end. After the options: an image and a command.
 
         Raises:
-            SandboxUnavailable: When there is no such program.
+            SandboxUnavailable: The program does not exist.
         """
         return start_process([*self._words("run"), *self._closed(), *options], stdin=stdin, cwd="/")
 
     def remove(self, *names: str) -> subprocess.Popen[bytes]:
-        """Kill and remove containers; returns at once."""
-        return subprocess.Popen(  # noqa: S603 - what is configured
+        """Kill and remove containers without waiting."""
+        return subprocess.Popen(  # noqa: S603 - the configured program
             self._words("rm", "--force", *names),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -147,7 +147,7 @@ class Program:
         )
 
     def labelled(self, label: str) -> Iterator[tuple[str, str]]:
-        """Yield the names of all containers with a label, and its value; none where it fails."""
+        """Yield the names of all containers with a label, and its value; nothing on a failure."""
         value = f'.Label "{label}"' if self.is_docker else f'index .Labels "{label}"'
         shown = "{{.Names}} {{" + value + "}}"
         found = self._ask("ps", "--all", "--filter", f"label={label}", "--format", shown)
@@ -161,7 +161,7 @@ class Program:
         image, program = self._config.image, self._config.program
         if shutil.which(program) is None:
             remedy = f"Install it, or name another as plugins.sandbox.options.program. {TRY_AGAIN}"
-            yield Diagnostic.error("sandbox", f"There is no program {program}.", remedy)
+            yield Diagnostic.error("sandbox", f"The program {program} is missing.", remedy)
             return
         if (found := self._ask("image", "inspect", image)) is not None and found.returncode:
             if self._config.pull:
@@ -189,7 +189,7 @@ class Program:
             )
 
     def remedy(self, failure: str) -> str:
-        """Return why a container was not started, and what to do."""
+        """Return the reason why a container was not started, and the remedy."""
         if "no such image" in failure.lower() or "not known" in failure:
             return " ".join(self._without_image(failure))
         return f"{failure.rstrip('.')}. {_remedy(failure)}"
@@ -207,7 +207,7 @@ class Program:
             made += ["--runtime", self._config.runtime]
         if self.is_docker:
             return [*made, "--user", f"{os.geteuid()}:{os.getegid()}"]
-        # Without capabilities; of a user, the number 0 in there is the user itself.
+        # In a container of a user, the user 0 is that user. It has no capabilities there.
         return [*made, *_CLOSED_OF_PODMAN, "--user", "0:0"]
 
     def _words(self, *words: str) -> list[str]:
@@ -242,13 +242,13 @@ _KILLED: Final = 137
 
 
 class Podman:
-    """Runs commands in containers of Podman or Docker; nothing of them outlives a rollback.
+    """Runs commands in containers of Podman or Docker; none of their effects outlives a rollback.
 
     Args:
         settings: The settings of the sandbox; its options are a `PodmanConfig`.
 
     Raises:
-        ConfigurationError: When its options are something else.
+        ConfigurationError: Its options are not valid.
     """
 
     name = "podman"
@@ -271,7 +271,7 @@ class Podman:
             )
 
     def remove_strays(self) -> None:
-        """Remove the containers of hosts that were killed."""
+        """Remove the containers of killed hosts."""
         self._has_looked = True
         if names := list(self._strays()):
             self._program.remove(*names).wait()
@@ -284,7 +284,7 @@ class Podman:
         memory = command.limits.memory
         if is_in_memory(scratch.path):
             memory += command.limits.disk
-        # Variables may be secrets: so they are on no command line.
+        # In a file, because variables may be secrets.
         variables = scratch.path / "variables"
         variables.touch(0o600)
         variables.write_text(_lines({**_USUAL, **GIT_VARIABLES, **command.env}), encoding="utf-8")
@@ -292,7 +292,7 @@ class Podman:
         options = ["--interactive", "--name", name, "--env-file", os.fspath(variables)]
         options += ["--label", f"{_LABEL}={platform.node()}:{scratch.path}"]
         if not self._program.is_docker:
-            # Should the host die, the container ends nevertheless.
+            # So that the container ends even if the host dies.
             seconds = math.ceil(command.seconds) + _GRACE_SECONDS
             options += ["--timeout", str(seconds), "--pidfile", os.fspath(started)]
         options += ["--mount", f"type=bind,source={layout.upper},target={ROOT}"]
@@ -321,7 +321,7 @@ class Podman:
         return made
 
     def _strays(self) -> Iterator[str]:
-        """Yield the names of containers whose host has ended, of this machine alone."""
+        """Yield the names of containers on this machine whose host has ended."""
         for name, value in self._program.labelled(_LABEL):
             machine, _, path = value.partition(":")
             if machine == platform.node() and is_left(Path(path)):
@@ -329,13 +329,13 @@ class Podman:
 
 
 class _Container(Running):
-    """A command in a container; the process is the program that waits for it.
+    """A command in a container.
 
     Args:
-        process: That process.
+        process: The process of the program, which waits for the container.
         program: The program.
         name: The name of the container.
-        started: A file that is there once the command was started.
+        started: A file that exists after the command was started.
     """
 
     def __init__(
@@ -357,7 +357,7 @@ class _Container(Running):
             for _ in range(_TRIES):
                 if self.ended():
                     break
-                # It was killed before there was a container.
+                # The program was killed before the container existed.
                 self._program.remove(self._name).wait()
                 time.sleep(0.1)
             super().kill()
@@ -369,7 +369,12 @@ class _Container(Running):
         code = super().exit_code(stderr)
         # Docker adds a paragraph on its help.
         told = stderr.decode(errors="replace").strip().partition("\n\n")[0]
-        if self._removal is not None or self._is_started(code, told):
+        is_started = self._started.exists()
+        if self._program.is_docker:
+            # A command may print the same, but hardly with one of Docker's own codes.
+            is_own = code in {_FAILED, _NOT_EXECUTABLE, _NOT_FOUND}
+            is_started = not (is_own and told.startswith("docker: "))
+        if self._removal is not None or is_started:
             return code
         if code == _NOT_FOUND or (code == _NOT_EXECUTABLE and NOTHING_RUNS in told):
             return code
@@ -377,16 +382,9 @@ class _Container(Running):
 
     def notes(self) -> tuple[str, ...]:
         if self._removal is None and self.process.returncode == _KILLED:
-            # Not each engine says for what a process was killed.
+            # Because some engines do not report why a process was killed.
             return ("It was killed, most likely as it had used all of the memory that it may use.",)
         return ()
-
-    def _is_started(self, code: int, told: str) -> bool:
-        if self._program.is_docker:
-            # A command may print the same, yet hardly with one of Docker's own codes.
-            is_own = code in {_FAILED, _NOT_EXECUTABLE, _NOT_FOUND}
-            return not (is_own and told.startswith("docker: "))
-        return self._started.exists()
 
 
 def _lines(variables: Mapping[str, str]) -> str:

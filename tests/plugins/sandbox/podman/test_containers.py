@@ -176,7 +176,7 @@ def test_hidden_and_reserved_paths_are_not_there(open_container: Open):
     (shell.root / ".env").write_text("TOKEN=1")
     shell("echo x > a")
     assert shell("ls -a").stdout.split() == [".", "..", "a"]
-    assert "commands cannot see" in shell.outcome("echo y > .env").text
+    assert "hidden from commands" in shell.outcome("echo y > .env").text
     assert (shell.root / ".env").read_text() == "TOKEN=1"
 
 

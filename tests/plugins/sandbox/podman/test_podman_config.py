@@ -196,7 +196,7 @@ def test_a_program_that_is_missing_is_told_by_call_and_doctor(open_shell: Open):
     assert "/nosuch/podman cannot be started" in told
     (found,) = backend_of(SandboxSettings(backend="podman", options=options)).findings()
     assert found.severity == "error"
-    assert "There is no program /nosuch/podman" in found.text
+    assert "The program /nosuch/podman is missing" in found.text
 
 
 def test_an_engine_that_fails_is_told_with_what_to_do(shell):
