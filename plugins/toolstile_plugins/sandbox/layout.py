@@ -58,11 +58,6 @@ class Layout:
 def lay_out_layers(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...]) -> Layout:
     """Return the layers of a workspace; costs as much as the call has changed.
 
-    Args:
-        files: The workspace.
-        scratch: The directory to put layers into.
-        hidden: The paths that are not shown.
-
     Raises:
         OSError: It cannot be laid out.
     """
@@ -346,10 +341,6 @@ class HarvestError(Exception):
 
 class Harvest:
     """Makes the changes of a command changes of the call.
-
-    Args:
-        files: The workspace of the call.
-        layout: The workspace that was laid out.
 
     Attributes:
         changed: The first changed paths, each after `A`, `M` or `D`.

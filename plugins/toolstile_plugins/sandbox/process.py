@@ -79,10 +79,6 @@ class Collected:
 class CommandRun:
     """The run of a command, which another thread may end at any moment.
 
-    Args:
-        command: The command.
-        backend: Its backend.
-
     Attributes:
         is_killed: Whether another thread has killed it, or kept it from starting.
         stdout: Its output so far.
@@ -200,12 +196,7 @@ _FILE_TOO_LARGE: Final = 128 + 25
 
 
 class DiskWatch:
-    """A regular check of the size of a command's files, while the command runs.
-
-    Args:
-        layout: The workspace of the command.
-        limit: In bytes.
-    """
+    """A regular check of the size of a command's files, while the command runs."""
 
     _RESERVE: Final = 64 * 1024 * 1024
     _BYTES_OF_FILE: Final = 4096

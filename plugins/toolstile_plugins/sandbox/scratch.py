@@ -283,23 +283,19 @@ def _file_system(device: int) -> str:
     return ""
 
 
-def _sweep(base: Path) -> Iterator[str]:
-    for lock in base.glob(f"*{_LOCK}"):
-        held = _locked(lock, create=False)
-        if held is not None:
-            name = lock.name.removesuffix(_LOCK)
-            _end_noted(base / name / "run" / NOTE)
-            yield name
-            _remove(base / name, held)
-
-
 def clear_up(settings: SandboxSettings) -> None:
     """Remove the directories and cgroups of killed hosts."""
     places = _places() if settings.scratch is None else (settings.scratch,)
     for place in dict.fromkeys(places):
+        base = _base_in(place)
         with suppress(OSError):
-            for name in _sweep(_base_in(place)):
-                remove_cgroups(cgroups_of(name))
+            for lock in base.glob(f"*{_LOCK}"):
+                held = _locked(lock, create=False)
+                if held is not None:
+                    name = lock.name.removesuffix(_LOCK)
+                    _end_noted(base / name / "run" / NOTE)
+                    remove_cgroups(cgroups_of(name))
+                    _remove(base / name, held)
 
 
 def is_left(path: Path) -> bool:

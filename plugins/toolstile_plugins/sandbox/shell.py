@@ -55,13 +55,7 @@ NOT_RUN: Final = (
 
 
 class Shell:
-    """Runs the commands of one tool.
-
-    Args:
-        settings: The settings of the sandbox.
-        backend: Their backend.
-        steps: Called before each step of a command.
-    """
+    """Runs the commands of one tool; calls `steps` before each step of a command."""
 
     def __init__(
         self, settings: SandboxSettings, backend: Backend, steps: Callable[[str], None]

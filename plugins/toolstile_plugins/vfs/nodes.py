@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple, Protocol, cast
 
 from toolstile_hookspecs import ConflictError, FileStat
 
@@ -301,6 +301,23 @@ def at_hand(node: Node | None) -> Node | None:
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
+class Stamp(NamedTuple):
+    """Identity, size and times of a file."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return identity, size and times."""
+    return Stamp(
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    )
+
+
 class TakenFile(Content):
     """The content of a file outside of the workspace, until a commit takes the file.
 
@@ -320,7 +337,7 @@ class TakenFile(Content):
         status = os.lstat(self.source)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(f"{self.source} is not a file, so its content cannot be taken.")
-        self._identity = _identity_of(status)
+        self._identity = stamp_of(status)
         self.size = status.st_size
 
     def open(self) -> BinaryIO:
@@ -342,7 +359,7 @@ class TakenFile(Content):
         """Raise `ConflictError` unless the status is that of the unchanged file."""
         # A rename changes the last time, but not the content.
         end = -1 if renamed else None
-        if _identity_of(status)[:end] != self._identity[:end]:
+        if stamp_of(status)[:end] != self._identity[:end]:
             raise self._changed()
 
     def _changed(self) -> ConflictError:
@@ -351,16 +368,6 @@ class TakenFile(Content):
             f"{name!a} changed after the program that made it had ended; nothing of this call was "
             "kept. Retry."
         )
-
-
-def _identity_of(status: os.stat_result) -> tuple[int, ...]:
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
 
 
 _DIRECTORY: Final = ".outputs"  # no real directory, unless a call makes one

@@ -36,99 +36,7 @@ from toolstile_plugins.vfs.paths import Pattern
 from toolstile_plugins.vfs.text_files import Search
 from toolstile_plugins.vfs.write_set import Layer
 
-# --- Lookup
-
-
 _AT_ONCE: Final = 500
-
-
-class Lookup:
-    """Finds the nodes of a layer, or raises errors. `notes` names the paths that it skipped."""
-
-    __slots__ = ("_layer", "notes")
-
-    def __init__(self, layer: Layer) -> None:
-        self._layer = layer
-        self.notes = Notes()
-
-    def node(self, path: str) -> Node:
-        """Return the node at a path; raises `OSError` if there is none."""
-        node = self._layer.look(path)
-        if node is None:
-            raise self._missing(path)
-        return node
-
-    def file(self, path: str) -> Content:
-        """Return the content of the file at a path; raises `OSError` for anything else."""
-        node = self.node(path)
-        if node.kind == "directory":
-            raise IsADirectoryError(f"{path or 'The root'} is a directory, not a file. List it.")
-        return content_of(path, node)
-
-    def check_directory(self, path: str) -> None:
-        """Raise `OSError` unless there is a directory at a path."""
-        node = self.node(path)
-        if node.kind != "directory":
-            raise NotADirectoryError(f"{path} is {name_of(node)}, not a directory.")
-
-    def missing_parents(self, path: str) -> list[str]:
-        """Return the missing directories above a path, the deepest first.
-
-        Raises:
-            OSError: One of them is not a directory.
-        """
-        missing: list[str] = []
-        for directory in paths.ancestors(path):
-            node = self._layer.look(directory)
-            if node is not None:
-                if node.kind != "directory":
-                    raise _no_directory(directory, node)
-                break
-            missing.append(directory)
-        return missing
-
-    def _missing(self, path: str) -> OSError:
-        for directory in paths.ancestors(path):
-            node = self._layer.look(directory)
-            if node is None:
-                continue
-            if node.kind != "directory":
-                return _no_directory(directory, node)
-            return FileNotFoundError(
-                f"There is no {path}; the directory {directory} has no such name. List it to see "
-                "its entries."
-            )
-        return FileNotFoundError(f"There is no {path}. List the root to see its entries.")
-
-    def matching(self, pattern: Pattern, directory: str) -> Iterator[tuple[str, Node]]:
-        """Yield the matching paths with their nodes, by directory and name."""
-        for parent, names in pattern.walk(directory, self._names):
-            yield from in_order(parent, names, self._nodes)
-
-    def lines(self, search: Search, wanted: Pattern, directory: str) -> Iterator[FileMatch]:
-        """Yield the matching lines of the files whose path matches."""
-        for path, node in self.matching(wanted, directory):
-            if node.content is None:
-                continue
-            # Because one file that cannot be read, or is being changed, must not end the search.
-            try:
-                yield from search.lines(path, node.content)
-            except (OSError, ValueError, ConflictError) as error:
-                self.notes.unsearched(path, error)
-
-    def _names(self, directory: str) -> Mapping[str, Kind]:
-        try:
-            return self._layer.names(directory)
-        except OSError as error:
-            self.notes.left_out(directory, error)
-            return {}
-
-    def _nodes(self, directory: str, names: Sequence[str]) -> Mapping[str, Node]:
-        try:
-            return dict(self._layer.nodes(directory, names))
-        except OSError as error:
-            self.notes.left_out(directory, error)
-            return {}
 
 
 def in_order(
@@ -195,12 +103,13 @@ _SHOWN: Final = 5
 class Notes:
     """Collects notes for the end of a call."""
 
-    __slots__ = ("_left_out", "_said", "_unsearched")
+    __slots__ = ("_said", "left_out", "unsearched")
 
     def __init__(self) -> None:
         self._said: dict[str, None] = {}
-        self._left_out: dict[str, str] = {}
-        self._unsearched: dict[str, str] = {}
+        # Directories that could not be listed, and files that could not be searched, with reasons.
+        self.left_out: dict[str, str] = {}
+        self.unsearched: dict[str, str] = {}
 
     def say(self, text: str) -> None:
         """Add a sentence, once."""
@@ -215,19 +124,11 @@ class Notes:
                 f"left out, as no path here can lead there: {_listed(names, ascii)}."
             )
 
-    def left_out(self, directory: str, error: Exception) -> None:
-        """Note a directory that could not be listed."""
-        self._left_out[directory or "the root"] = _reason(error)
-
-    def unsearched(self, path: str, error: Exception) -> None:
-        """Note a file that could not be searched."""
-        self._unsearched[path] = _reason(error)
-
     def all(self) -> Sequence[str]:
         """Return the notes as sentences."""
         said = list(self._said)
-        said += _summed_up(self._left_out, "directory", "directories", "left out")
-        said += _summed_up(self._unsearched, "file", "files", "not searched")
+        said += _summed_up(self.left_out, "directory", "directories", "left out")
+        said += _summed_up(self.unsearched, "file", "files", "not searched")
         return said
 
 
@@ -266,7 +167,7 @@ class Overlay:
     Costs grow with the files a call changes, never with the tree.
     """
 
-    __slots__ = ("_changeable", "_exclusive", "_layer", "_layers", "_now", "_tree", "_watch")
+    __slots__ = ("_changeable", "_exclusive", "_layer", "_layers", "_notes", "_now", "_watch")
 
     def __init__(
         self,
@@ -280,7 +181,7 @@ class Overlay:
         self._exclusive = exclusive
         self._watch = watch
         self._layers = layers
-        self._tree = Lookup(layer)
+        self._notes = Notes()
         self._now = now
         self._changeable: set[str] = set()
 
@@ -288,19 +189,19 @@ class Overlay:
 
     def read(self, path: str) -> str:
         path = paths.canonical(path)
-        content, encoding = text.decode(self._tree.file(path).read(), path)
+        content, encoding = text.decode(self._file(path).read(), path)
         if encoding != "utf-8":
             title = text.TITLES[encoding]
-            self._tree.notes.say(f"{path} is not UTF-8; it is read, and stays, as {title}.")
+            self._notes.say(f"{path} is not UTF-8; it is read, and stays, as {title}.")
         return content
 
     def read_bytes(self, path: str) -> bytes:
-        return self._tree.file(paths.canonical(path)).read()
+        return self._file(paths.canonical(path)).read()
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
         path = paths.canonical(path)
         if mode == "rb":
-            return self._tree.file(path).open()
+            return self._file(path).open()
         if mode not in {"wb", "ab"}:
             raise ValueError(f"A file cannot be opened with mode {mode!r}; use rb, wb or ab.")
         before = self._check_file(path)
@@ -315,7 +216,7 @@ class Overlay:
 
     def stat(self, path: str) -> FileStat:
         path = paths.canonical(path)
-        return self._stat(path, self._tree.node(path))
+        return self._stat(path, self._node(path))
 
     def is_readonly(self, path: str) -> bool:
         path = paths.canonical(path)
@@ -330,9 +231,9 @@ class Overlay:
     def names(self, path: str = "") -> Sequence[str]:
         """Return the names in a directory, sorted, without looking at their nodes."""
         path = paths.canonical(path)
-        self._tree.check_directory(path)
+        self._check_directory(path)
         names, hidden = self._layer.contents(path)
-        self._tree.notes.hidden(path, hidden)
+        self._notes.hidden(path, hidden)
         return sorted(names)
 
     def stats(self, path: str, names: Sequence[str]) -> Iterator[FileStat]:
@@ -343,8 +244,8 @@ class Overlay:
     def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
         path = paths.canonical(path)
         compiled = Pattern(pattern)
-        self._tree.check_directory(path)
-        found = self._tree.matching(compiled, path)
+        self._check_directory(path)
+        found = self._matching(compiled, path)
         return (self._stat(match, node) for match, node in found)
 
     def search(
@@ -353,9 +254,9 @@ class Overlay:
         path = paths.canonical(path)
         compiled = Search(pattern)
         wanted = Pattern(glob if glob is not None else "**")
-        node = self._tree.node(path)
+        node = self._node(path)
         if node.kind == "directory":
-            found = self._tree.lines(compiled, wanted, path)
+            found = self._lines(compiled, wanted, path)
         else:
             found = compiled.lines(path, content_of(path, node))
         return islice(found, None if limit is None else max(limit, 0))
@@ -398,7 +299,7 @@ class Overlay:
 
     def chmod(self, path: str, mode: int) -> None:
         path = paths.canonical(path)
-        node = self._tree.node(path)
+        node = self._node(path)
         _check_not_root(path, "given another mode")
         if node.kind not in {"file", "directory"}:
             raise PermissionError(f"{path} is {name_of(node)}, and has no mode to be changed here.")
@@ -439,14 +340,10 @@ class Overlay:
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         path = paths.canonical(path)
-        node = self._tree.node(path)
+        node = self._node(path)
         _check_not_root(path, "deleted")
         self._check_writable(path)
-        if (
-            node.kind == "directory"
-            and not recursive
-            and (self._layer.names(path) or self._layer.hidden(path))
-        ):
+        if node.kind == "directory" and not recursive and any(self._layer.contents(path)):
             raise OSError(
                 f"{path} is a directory that is not empty. Delete its entries first, or delete it "
                 "recursively."
@@ -480,7 +377,7 @@ class Overlay:
 
     def notes(self) -> Sequence[str]:
         notice = self._layer.notice()
-        return [*([notice] if notice is not None else ()), *self._tree.notes.all()]
+        return [*([notice] if notice is not None else ()), *self._notes.all()]
 
     # --- for transactions by hand ---
 
@@ -516,7 +413,84 @@ class Overlay:
                 self._layer.put(path, node)
         return lost
 
-    # --- underneath ---
+    # --- finding ---
+
+    def _node(self, path: str) -> Node:
+        """Return the node at a path; raises `OSError` if there is none."""
+        node = self._layer.look(path)
+        if node is not None:
+            return node
+        for directory in paths.ancestors(path):
+            above = self._layer.look(directory)
+            if above is not None and above.kind != "directory":
+                raise _no_directory(directory, above)
+            if above is not None:
+                raise FileNotFoundError(
+                    f"There is no {path}; the directory {directory} has no such name. List it to "
+                    "see its entries."
+                )
+        raise FileNotFoundError(f"There is no {path}. List the root to see its entries.")
+
+    def _file(self, path: str) -> Content:
+        """Return the content of the file at a path; raises `OSError` for anything else."""
+        node = self._node(path)
+        if node.kind == "directory":
+            raise IsADirectoryError(f"{path or 'The root'} is a directory, not a file. List it.")
+        return content_of(path, node)
+
+    def _check_directory(self, path: str) -> None:
+        """Raise `OSError` unless there is a directory at a path."""
+        node = self._node(path)
+        if node.kind != "directory":
+            raise NotADirectoryError(f"{path} is {name_of(node)}, not a directory.")
+
+    def _missing_parents(self, path: str) -> Sequence[str]:
+        """Return the missing directories above a path, the deepest first.
+
+        Raises:
+            OSError: One of them is not a directory.
+        """
+        missing: list[str] = []
+        for directory in paths.ancestors(path):
+            node = self._layer.look(directory)
+            if node is not None:
+                if node.kind != "directory":
+                    raise _no_directory(directory, node)
+                break
+            missing.append(directory)
+        return missing
+
+    def _matching(self, pattern: Pattern, directory: str) -> Iterator[tuple[str, Node]]:
+        """Yield the matching paths with their nodes, by directory and name."""
+        for parent, names in pattern.walk(directory, self._names):
+            yield from in_order(parent, names, self._nodes)
+
+    def _lines(self, search: Search, wanted: Pattern, directory: str) -> Iterator[FileMatch]:
+        """Yield the matching lines of the files whose path matches."""
+        for path, node in self._matching(wanted, directory):
+            if node.content is None:
+                continue
+            # Because one file that cannot be read, or is being changed, must not end the search.
+            try:
+                yield from search.lines(path, node.content)
+            except (OSError, ValueError, ConflictError) as error:
+                self._notes.unsearched[path] = _reason(error)
+
+    def _names(self, directory: str) -> Mapping[str, Kind]:
+        try:
+            return self._layer.names(directory)
+        except OSError as error:
+            self._notes.left_out[directory or "the root"] = _reason(error)
+            return {}
+
+    def _nodes(self, directory: str, names: Sequence[str]) -> Mapping[str, Node]:
+        try:
+            return dict(self._layer.nodes(directory, names))
+        except OSError as error:
+            self._notes.left_out[directory or "the root"] = _reason(error)
+            return {}
+
+    # --- checks and changes ---
 
     def _stat(self, path: str, node: Node) -> FileStat:
         return node.stat(path, readonly=self._layer.readonly(path) is not None)
@@ -542,7 +516,7 @@ class Overlay:
             raise PermissionError(f"{path} is {name_of(node)}, and cannot be written to here.")
         self._check_writable(path)
         if node is None:
-            self._tree.missing_parents(path)
+            self._missing_parents(path)
         else:
             _check_mode(path, node)
         return node
@@ -567,7 +541,7 @@ class Overlay:
         _check_mode(target, there)
 
     def _make_parents(self, path: str) -> None:
-        for directory in reversed(self._tree.missing_parents(path)):
+        for directory in reversed(self._missing_parents(path)):
             self._layer.put(directory, directory_node(self._now()))
 
     def _place(self, path: str, there: Node | None, content: Content) -> None:
@@ -579,7 +553,7 @@ class Overlay:
     def _transfer(self, source: str, target: str, *, overwrite: bool, verb: str) -> Sequence[str]:
         """Put all nodes of a source at a target; return their source paths."""
         source, target = paths.canonical(source), paths.canonical(target)
-        node = self._tree.node(source)
+        node = self._node(source)
         _check_not_root(source, verb)
         if paths.is_within(target, source):
             where = "itself" if target == source else f"{target}, a place within itself"
@@ -623,15 +597,15 @@ class Overlay:
             yield path, node
             if node.kind != "directory":
                 continue
-            hidden = self._layer.hidden(path)
+            names, hidden = self._layer.contents(path)
             if hidden:
                 raise PermissionError(
                     f"{path} holds {next(iter(hidden))!a}, which no path here can name, so the "
                     "directory cannot be deleted, copied or moved as a whole."
                 )
-            for name in self._layer.names(path):
+            for name in names:
                 child = paths.join(path, name)
-                pending.append((child, self._tree.node(child)))
+                pending.append((child, self._node(child)))
 
     def _remove(self, gone: Sequence[str]) -> None:
         """Remove paths, given with each directory before its entries."""

@@ -94,31 +94,23 @@ class Layer(Base):
             self._check_open()
             return self._seen[path] if path in self._seen else self._base.look(path)
 
-    def names(self, path: str) -> Mapping[str, Kind]:
+    def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
         with self._lock:
             self._check_open()
             if not self._made:
-                return self._base.names(path)
+                return self._base.contents(path)
             names: dict[str, Kind] = {}
+            hidden: Mapping[str, str] = {}
             if not self._shows_nothing_below(path):
-                names.update(self._base.names(path))
+                shown, hidden = self._base.contents(path)
+                names.update(shown)
             for name in self._made_in.get(path, ()):
                 node = self._made[paths.join(path, name)]
                 if node is None:
                     names.pop(name, None)
                 else:
                     names[name] = node.kind
-            return names
-
-    def hidden(self, path: str) -> Mapping[str, str]:
-        with self._lock:
-            self._check_open()
-            return {} if self._shows_nothing_below(path) else self._base.hidden(path)
-
-    def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
-        with self._lock:
-            self._check_open()
-            return super().contents(path) if self._made else self._base.contents(path)
+            return names, hidden
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         with self._lock:

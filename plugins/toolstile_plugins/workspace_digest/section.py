@@ -214,7 +214,11 @@ class WorkspaceDigestSection(MarkdownSection):
         except (OSError, ToolstileError) as error:
             _tell_once(self.key, str(error))
         summary = config.summary or _first_line(body)
-        told = f"\n\n{_stale_line(stale)}" if stale else ""
+        told = (
+            f"\n\nStale: {few(stale)} changed since this was made. Call refresh_digest."
+            if stale
+            else ""
+        )
         return SectionText(f"{body}{told}", f"{summary}{told}")
 
 
@@ -225,10 +229,6 @@ def _automatic(resources: ResourceResolver) -> AutomaticDigests:
 
 def _first_line(body: str) -> str:
     return one_line(body.strip().partition("\n")[0])
-
-
-def _stale_line(changed: list[str]) -> str:
-    return f"Stale: {few(changed)} changed since this was made. Call refresh_digest."
 
 
 @cache

@@ -217,7 +217,7 @@ class TestWhatCannotBeRead:
         def failing(source: Source, path: str) -> Any:
             raise OSError("The mount 'docs' cannot be read: the line is down.")
 
-        monkeypatch.setattr(Source, "names", failing)
+        monkeypatch.setattr(Source, "contents", failing)
 
         text = ask(files, tool, pattern="**" if tool == "glob_files" else "needle")
         assert "1 directory was left out: docs (The mount 'docs' cannot be read" in text

@@ -29,10 +29,10 @@ class Changing(InMemory):
 class Guarded(MemoryStore):
     """Holds a directory that nobody may list."""
 
-    def names(self, path: str) -> Mapping[str, Kind]:
+    def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
         if path == "locked":
             raise PermissionError("forbidden")
-        return super().names(path)
+        return super().contents(path)
 
     def nodes(self, path, names):
         for name, node in super().nodes(path, names):

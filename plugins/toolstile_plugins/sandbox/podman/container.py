@@ -116,9 +116,6 @@ _RAN: Final = {0, 127}
 class Program:
     """The program that starts containers.
 
-    Args:
-        config: The settings of containers.
-
     Attributes:
         is_docker: Whether it is Docker, which has fewer options.
     """
@@ -329,13 +326,9 @@ class Podman:
 
 
 class _Container(Running):
-    """A command in a container.
+    """A command in a container; its process is the program, which waits for the container.
 
-    Args:
-        process: The process of the program, which waits for the container.
-        program: The program.
-        name: The name of the container.
-        started: A file that exists after the command was started.
+    The file `started` exists after the command was started.
     """
 
     def __init__(

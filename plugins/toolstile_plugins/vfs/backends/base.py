@@ -52,15 +52,15 @@ class Base(Protocol):
 
     def names(self, path: str) -> Mapping[str, Kind]:
         """Return the entries of a directory; empty if it does not exist."""
-        ...
+        return self.contents(path)[0]
 
     def hidden(self, path: str) -> Mapping[str, str]:
         """Return the names in a directory that no path here can hold, each with the reason."""
-        return {}
+        return self.contents(path)[1]
 
     def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
         """Return both, `names` and `hidden`."""
-        return self.names(path), self.hidden(path)
+        ...
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield the nodes at names of a directory, without the names that have gone."""
@@ -265,9 +265,10 @@ def check_emptied(base: Base, changes: Changes) -> None:
     changed = {change.path for change in changes.made}
     for change in changes.made:
         if change.kind == "directory" and not change.keeps:
-            names = (join(change.path, name) for name in base.names(change.path))
-            left = [path for path in names if path not in changed]
-            left += [join(change.path, ascii(name)) for name in base.hidden(change.path)]
+            names, hidden = base.contents(change.path)
+            held = (join(change.path, name) for name in names)
+            left = [path for path in held if path not in changed]
+            left += [join(change.path, ascii(name)) for name in hidden]
             if left:
                 raise conflict(left)
 
@@ -349,11 +350,6 @@ def _pauses(deadline: Deadline | None) -> Iterator[float]:
 
 class HeldWorkspace:
     """A workspace locked for the retry of one call; a `HeldResource`.
-
-    Args:
-        store: Its files.
-        branch: Makes the call's branch, which commits with the lock.
-        deadline: The bound of the wait for the lock.
 
     Attributes:
         lock: The lock; None before `acquire` and after `release`.
@@ -472,9 +468,9 @@ class MemoryStore(Store):
     def look(self, path: str) -> Node | None:
         return self._nodes.get(path)
 
-    def names(self, path: str) -> Mapping[str, Kind]:
+    def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
         with self._still:
-            return dict(self._held.get(path, {}))
+            return dict(self._held.get(path, {})), {}
 
     def try_hold(self) -> Turn | None:
         return Turn(self._turn) if self._turn.acquire(blocking=False) else None

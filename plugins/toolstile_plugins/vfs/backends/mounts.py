@@ -83,12 +83,9 @@ class Source(Base):
         directory, name = paths.split(path)
         return self._entries(directory).get(name)
 
-    def names(self, path: str) -> Mapping[str, Kind]:
-        return {name: node.kind for name, node in self._entries(path).items()}
-
-    def hidden(self, path: str) -> Mapping[str, str]:
-        self._entries(path)
-        return self._hidden.get(path, {})
+    def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
+        names = {name: node.kind for name, node in self._entries(path).items()}
+        return names, self._hidden.get(path, {})
 
     def read(self, path: str) -> bytes:
         """Return a file's content.
@@ -361,10 +358,7 @@ class MountedStore(Store):
     The directories above a target exist, too. A commit makes them when something else is
     written into them. Programs that are started in the directory see no mounts.
 
-    Args:
-        store: The tree.
-        sources: The sources; none of their targets is within another.
-        readonly: Whether the whole tree takes no changes.
+    With `readonly`, the whole tree takes no changes.
     """
 
     def __init__(
@@ -392,14 +386,6 @@ class MountedStore(Store):
         if path in self._above and (node is None or node.kind != "directory"):
             return directory_node()
         return node
-
-    def names(self, path: str) -> Mapping[str, Kind]:
-        tree, inside = self._at(path)
-        return {**tree.names(inside), **self._above.get(path, {})}
-
-    def hidden(self, path: str) -> Mapping[str, str]:
-        tree, inside = self._at(path)
-        return tree.hidden(inside)
 
     def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
         tree, inside = self._at(path)

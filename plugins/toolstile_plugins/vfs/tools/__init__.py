@@ -9,7 +9,7 @@ from toolstile_hookspecs.selectors import CONSEQUENCES
 from toolstile_hookspecs.support.caches import cached
 from toolstile_hookspecs.tools import Category
 from toolstile_plugins.vfs.settings import VfsConfig
-from toolstile_plugins.vfs.tools.handlers import Reading, Writing
+from toolstile_plugins.vfs.tools.handlers import Handlers
 from toolstile_plugins.vfs.tools.models import (
     CopyFile,
     Deleted,
@@ -130,12 +130,12 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
 @cached(64)
 def file_tools(config: VfsConfig, *, accepts_overrides: bool = True) -> tuple[Tool[Any, Any], ...]:
     """Return the file tools."""
-    reading, writing = Reading(config), Writing(config)
+    handlers = Handlers(config)
     return tuple(
         Tool[Any, Any](
             name=name,
             description=description,
-            handler=getattr(reading, name, None) or getattr(writing, name),
+            handler=getattr(handlers, name),
             category=category,
             consequence=CONSEQUENCES[category],
             requires_confirmation=category == "delete" and config.confirm_deletes,

@@ -63,9 +63,6 @@ from toolstile_plugins.vfs.tools.models import (
     size_of,
 )
 
-# --- Tools that read
-
-
 T = TypeVar("T")
 
 
@@ -128,8 +125,8 @@ def cut(
 
 
 @dataclass(frozen=True)
-class Reading:
-    """The handlers, with their limits."""
+class Handlers:
+    """The handlers of the file tools, with their limits."""
 
     config: VfsConfig
 
@@ -216,145 +213,6 @@ class Reading:
     ) -> Page[T]:
         most = self.config.max_result_chars
         return cut(items, show, offset=params.offset, limit=params.limit, max_chars=most)
-
-
-def _listed(files: Filesystem, params: ListDirectory) -> tuple[int, Iterable[FileStat]]:
-    """Return the number of entries, and the facts about entries from the offset on, lazily."""
-    after = slice(params.offset - 1, None)
-    if isinstance(files, Overlay):
-        names = files.names(params.path)
-        return len(names), files.stats(params.path, names[after])
-    listed = files.list(params.path)
-    return len(listed), listed[after]
-
-
-def entry_of(stat: FileStat) -> Entry:
-    """Return the facts about a path for a result."""
-    is_executable = stat.kind == "file" and bool((stat.mode or 0) & 0o111)
-    target = "" if stat.target is None else shown_target(stat.target)
-    return Entry(stat.path, stat.kind, stat.size, stat.readonly, is_executable, target)
-
-
-def rest(tool: str, page: Page[Any]) -> str:
-    """Return how to get the items after a page, or an empty text."""
-    return f" For the rest call {tool} with offset={page.next}." if page.more else ""
-
-
-def _check_offset(checks: Checks, offset: int, total: int, thing: str, things: str) -> None:
-    if offset > max(total, 1):
-        checks.add(
-            f"The offset {offset} is past the end: there {'is' if total == 1 else 'are'} "
-            f"{counted(total, thing, things)}. Use an offset from 1 to {max(total, 1)}, then retry."
-        )
-
-
-def _listing_message(path: str, page: Page[Entry], total: int) -> str:
-    where = shown(path)
-    where = where[0].upper() + where[1:] if where.startswith("the root") else where
-    if total == 0:
-        return f"{where} is empty."
-    all_of_it = f"{where} holds {counted(total, 'entry', 'entries')}"
-    if page.is_whole:
-        return f"{all_of_it}:"
-    return f"{all_of_it}; {page.span} are shown.{rest('list_directory', page)}"
-
-
-def _unshown(path: str, kind: Literal["binary", "large"], why: str) -> ToolResult[FileText]:
-    # A success, because the model now knows enough of the file to replace it.
-    remedy = " Use grep_files to find lines in it." if kind == "large" else ""
-    return ToolResult.ok(
-        FileText(path, "", 1, 0, 0, kind=kind),
-        message=f"{shown(path)} cannot be shown: {why}{remedy} It can be replaced or deleted as a "
-        "whole.",
-    )
-
-
-def _lines_message(path: str, lines: list[str], page: Page[str]) -> str:
-    if not lines:
-        return f"{shown(path)} is empty."
-    facts = [counted(len(lines), "line")]
-    if not page.is_whole:
-        noun = "line" if len(page.items) == 1 else "lines"
-        facts = [f"{noun} {page.span} of {len(lines):,}"]
-    newlines = newlines_of("".join(lines))
-    if len(newlines) > 1:
-        facts.append(r"some ending with \r\n and some with \n")
-    elif "\r\n" in newlines:
-        facts.append(r"which ends with \r\n" if len(lines) == 1 else r"which end with \r\n")
-    if not lines[-1].endswith("\n"):
-        facts.append("no newline at the end")
-    if lines[0].startswith(BYTE_ORDER_MARK):
-        facts.append("a byte order mark at the beginning")
-    return f"{shown(path)}: {', '.join(facts)}.{rest('read_file', page)}"
-
-
-def _while_wanted(items: Iterable[T], context: ToolContext) -> Iterator[T]:
-    """Yield items until the call is cancelled."""
-    for item in items:
-        if context.cancelled:
-            return
-        yield item
-
-
-def _found_message(params: GlobFiles, page: Page[Entry], total: int) -> str:
-    where = _where(params.path)
-    if total == 0:
-        return (
-            f"Nothing{where} matches {params.pattern}. ** crosses directories, as in **/*.py; "
-            "grep_files searches the texts of files."
-        )
-    if not page.items:
-        return f"There is nothing at offset {page.first}: {counted(total, 'path')} match."
-    verb = "matches" if total == 1 else "match"
-    if page.is_whole:
-        return f"{counted(total, 'path')}{where} {verb} {params.pattern}:"
-    return (
-        f"{counted(total, 'path')}{where} {verb} {params.pattern}; {page.span} are shown."
-        f"{rest('glob_files', page)}"
-    )
-
-
-def _matches_message(params: GrepFiles, page: Page[FileMatch]) -> str:
-    where = _where(params.path)
-    if not page.items and page.first == 1:
-        return f"No line{where} matches {params.pattern}. Try a shorter or simpler pattern."
-    if not page.items:
-        return f"There is nothing at offset {page.first}: fewer lines match."
-    held = counted(len({item.path for item in page.items}), "file")
-    if page.is_whole:
-        verb = "matches" if len(page.items) == 1 else "match"
-        return f"{counted(len(page.items), 'line')}{where} {verb} {params.pattern}, in {held}:"
-    return f"Matches {page.span}{where} are shown, in {held}.{rest('grep_files', page)}"
-
-
-def _other_form(pattern: str, find: Callable[[str], Iterable[object]]) -> str:
-    """Return a note if a pattern finds something in another Unicode form."""
-    for form in ("NFC", "NFD"):
-        other = unicodedata.normalize(form, pattern)
-        if other != pattern and next(iter(find(other)), None) is not None:
-            return f" Something looks the same in another Unicode form: use {other!a}."
-    return ""
-
-
-def _where(path: str) -> str:
-    name = shown(path)
-    return f" in {'the workspace' if name == ROOT else name}"
-
-
-# --- Tools that write
-
-
-_SHOWN_PLACES: Final = 10
-_TOLD_PLACES: Final = 100
-_COMPARED_LINES: Final = 5_000
-_COMPARED_CHARS: Final = 200
-
-
-@dataclass(frozen=True)
-class Writing:
-    """The handlers, with their limits."""
-
-    config: VfsConfig
 
     def write_file(self, params: WriteFile, *, context: ToolContext) -> ToolResult[Written]:
         """Write a whole text file."""
@@ -493,6 +351,138 @@ class Writing:
             checks.add("old_text and new_text are the same. Give the text that is to be there.")
         checks.pass_or_refuse()
         return checks.files.read(params.path)
+
+
+def _listed(files: Filesystem, params: ListDirectory) -> tuple[int, Iterable[FileStat]]:
+    """Return the number of entries, and the facts about entries from the offset on, lazily."""
+    after = slice(params.offset - 1, None)
+    if isinstance(files, Overlay):
+        names = files.names(params.path)
+        return len(names), files.stats(params.path, names[after])
+    listed = files.list(params.path)
+    return len(listed), listed[after]
+
+
+def entry_of(stat: FileStat) -> Entry:
+    """Return the facts about a path for a result."""
+    is_executable = stat.kind == "file" and bool((stat.mode or 0) & 0o111)
+    target = "" if stat.target is None else shown_target(stat.target)
+    return Entry(stat.path, stat.kind, stat.size, stat.readonly, is_executable, target)
+
+
+def rest(tool: str, page: Page[Any]) -> str:
+    """Return how to get the items after a page, or an empty text."""
+    return f" For the rest call {tool} with offset={page.next}." if page.more else ""
+
+
+def _check_offset(checks: Checks, offset: int, total: int, thing: str, things: str) -> None:
+    if offset > max(total, 1):
+        checks.add(
+            f"The offset {offset} is past the end: there {'is' if total == 1 else 'are'} "
+            f"{counted(total, thing, things)}. Use an offset from 1 to {max(total, 1)}, then retry."
+        )
+
+
+def _listing_message(path: str, page: Page[Entry], total: int) -> str:
+    where = shown(path)
+    where = where[0].upper() + where[1:] if where.startswith("the root") else where
+    if total == 0:
+        return f"{where} is empty."
+    all_of_it = f"{where} holds {counted(total, 'entry', 'entries')}"
+    if page.is_whole:
+        return f"{all_of_it}:"
+    return f"{all_of_it}; {page.span} are shown.{rest('list_directory', page)}"
+
+
+def _unshown(path: str, kind: Literal["binary", "large"], why: str) -> ToolResult[FileText]:
+    # A success, because the model now knows enough of the file to replace it.
+    remedy = " Use grep_files to find lines in it." if kind == "large" else ""
+    return ToolResult.ok(
+        FileText(path, "", 1, 0, 0, kind=kind),
+        message=f"{shown(path)} cannot be shown: {why}{remedy} It can be replaced or deleted as a "
+        "whole.",
+    )
+
+
+def _lines_message(path: str, lines: list[str], page: Page[str]) -> str:
+    if not lines:
+        return f"{shown(path)} is empty."
+    facts = [counted(len(lines), "line")]
+    if not page.is_whole:
+        noun = "line" if len(page.items) == 1 else "lines"
+        facts = [f"{noun} {page.span} of {len(lines):,}"]
+    newlines = newlines_of("".join(lines))
+    if len(newlines) > 1:
+        facts.append(r"some ending with \r\n and some with \n")
+    elif "\r\n" in newlines:
+        facts.append(r"which ends with \r\n" if len(lines) == 1 else r"which end with \r\n")
+    if not lines[-1].endswith("\n"):
+        facts.append("no newline at the end")
+    if lines[0].startswith(BYTE_ORDER_MARK):
+        facts.append("a byte order mark at the beginning")
+    return f"{shown(path)}: {', '.join(facts)}.{rest('read_file', page)}"
+
+
+def _while_wanted(items: Iterable[T], context: ToolContext) -> Iterator[T]:
+    """Yield items until the call is cancelled."""
+    for item in items:
+        if context.cancelled:
+            return
+        yield item
+
+
+def _found_message(params: GlobFiles, page: Page[Entry], total: int) -> str:
+    where = _where(params.path)
+    if total == 0:
+        return (
+            f"Nothing{where} matches {params.pattern}. ** crosses directories, as in **/*.py; "
+            "grep_files searches the texts of files."
+        )
+    if not page.items:
+        return f"There is nothing at offset {page.first}: {counted(total, 'path')} match."
+    verb = "matches" if total == 1 else "match"
+    if page.is_whole:
+        return f"{counted(total, 'path')}{where} {verb} {params.pattern}:"
+    return (
+        f"{counted(total, 'path')}{where} {verb} {params.pattern}; {page.span} are shown."
+        f"{rest('glob_files', page)}"
+    )
+
+
+def _matches_message(params: GrepFiles, page: Page[FileMatch]) -> str:
+    where = _where(params.path)
+    if not page.items and page.first == 1:
+        return f"No line{where} matches {params.pattern}. Try a shorter or simpler pattern."
+    if not page.items:
+        return f"There is nothing at offset {page.first}: fewer lines match."
+    held = counted(len({item.path for item in page.items}), "file")
+    if page.is_whole:
+        verb = "matches" if len(page.items) == 1 else "match"
+        return f"{counted(len(page.items), 'line')}{where} {verb} {params.pattern}, in {held}:"
+    return f"Matches {page.span}{where} are shown, in {held}.{rest('grep_files', page)}"
+
+
+def _other_form(pattern: str, find: Callable[[str], Iterable[object]]) -> str:
+    """Return a note if a pattern finds something in another Unicode form."""
+    for form in ("NFC", "NFD"):
+        other = unicodedata.normalize(form, pattern)
+        if other != pattern and next(iter(find(other)), None) is not None:
+            return f" Something looks the same in another Unicode form: use {other!a}."
+    return ""
+
+
+def _where(path: str) -> str:
+    name = shown(path)
+    return f" in {'the workspace' if name == ROOT else name}"
+
+
+# --- Writing
+
+
+_SHOWN_PLACES: Final = 10
+_TOLD_PLACES: Final = 100
+_COMPARED_LINES: Final = 5_000
+_COMPARED_CHARS: Final = 200
 
 
 def count_files(files: Filesystem, path: str) -> int:

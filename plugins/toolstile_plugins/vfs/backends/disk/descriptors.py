@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Container, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 from toolstile_hookspecs.support.process import unshared
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import conflict
-from toolstile_plugins.vfs.nodes import Content, Node, directory_node, unusable
+from toolstile_plugins.vfs.nodes import Content, Node, Stamp, directory_node, stamp_of, unusable
 from toolstile_plugins.vfs.paths import RESERVED
 
 REMEDY: Final = "Choose another path, or let a person change the mode."
@@ -398,16 +398,6 @@ _SECOND_NS: Final = 1_000_000_000
 _MAX_HASHED_BYTES: Final = 16 * 1024 * 1024
 
 
-class Stamp(NamedTuple):
-    """Identity, size and times of a file."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-
-
 @dataclass(frozen=True, slots=True)
 class Pin:
     """The state of a file, a link, a FIFO or the like.
@@ -419,13 +409,6 @@ class Pin:
 
     stamp: Stamp
     digest: str | None = field(default=None, compare=False)
-
-
-def stamp_of(status: os.stat_result) -> Stamp:
-    """Return identity, size and times."""
-    return Stamp(
-        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-    )
 
 
 class OnDisk(Content):

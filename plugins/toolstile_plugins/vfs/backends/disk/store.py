@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -38,7 +39,6 @@ from toolstile_plugins.vfs.backends.disk.descriptors import (
     explained,
     named,
     node_of,
-    stamp_of,
     sweep_watches,
 )
 from toolstile_plugins.vfs.backends.disk.operations import (
@@ -50,7 +50,7 @@ from toolstile_plugins.vfs.backends.disk.operations import (
     Steps,
 )
 from toolstile_plugins.vfs.backends.disk.staging import Staging
-from toolstile_plugins.vfs.nodes import Kind, Node
+from toolstile_plugins.vfs.nodes import Kind, Node, stamp_of
 from toolstile_plugins.vfs.paths import RESERVED
 
 # --- Commits
@@ -59,18 +59,16 @@ from toolstile_plugins.vfs.paths import RESERVED
 log = logging.getLogger("toolstile.vfs")
 
 
+@dataclass(frozen=True)
 class DiskTransaction:
-    """A commit that is prepared."""
+    """A prepared commit."""
 
-    def __init__(  # noqa: PLR0913 - each is named
-        self, root: str, hold: Hold, slots: Slots, work: Operations, *, fsync: bool, steps: Steps
-    ) -> None:
-        self._root = root
-        self._hold = hold
-        self._slots = slots
-        self._work = work
-        self._fsync = fsync
-        self._steps = steps
+    _root: str
+    _hold: Hold
+    _slots: Slots
+    _work: Operations
+    _fsync: bool
+    _steps: Steps
 
     def commit(self) -> None:
         """Decide, then carry out the operations.
@@ -169,13 +167,7 @@ class Undecided(NamedTuple):
 
 
 class CommitArea:
-    """The commits of a workspace.
-
-    Args:
-        root: Returns the workspace's descriptor.
-        name: The workspace's path, for messages.
-        fsync: Whether a commit also survives a loss of power.
-        steps: Called before each step of a commit.
+    """The commits of a workspace; `root` returns its descriptor, messages have its `name`.
 
     Attributes:
         stopped: The commit that recovery could not finish, and the reason. No call can commit
@@ -207,7 +199,7 @@ class CommitArea:
             slots.remove()
             raise
         work = Operations(self._root(), slots.descriptor, operations, self._steps)
-        return DiskTransaction(self._name, hold, slots, work, fsync=self._fsync, steps=self._steps)
+        return DiskTransaction(self._name, hold, slots, work, self._fsync, self._steps)
 
     def finish_others(self, hold: Hold, paths: Iterable[str] | None = None) -> None:
         """Finish the commits of killed processes.
@@ -409,14 +401,15 @@ class DiskStore(Store):
             return None
         return node_of(self._handle, path, status)
 
-    def names(self, path: str) -> Mapping[str, Kind]:
-        return self.contents(path)[0]
-
-    def hidden(self, path: str) -> Mapping[str, str]:
-        return self.contents(path)[1]
-
     def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
-        scanned = self._scan(path)
+        scanned: list[tuple[str, Kind]] = []
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            self._explained(path),
+            descriptors.listable(self._handle(), path) as directory,
+            os.scandir(directory) as entries,
+        ):
+            scanned = [(entry.name, _kind(entry)) for entry in entries]
         usable: dict[str, Kind] = {name: kind for name, kind in scanned if paths.is_usable(name)}
         ours = paths.RESERVED if not path else None
         others = sorted(name for name, _ in scanned if name not in usable and name != ours)
@@ -586,17 +579,6 @@ class DiskStore(Store):
         ):
             return {*Slots.found(os.listdir(area))}  # noqa: PTH208 - of a descriptor
         return set()
-
-    def _scan(self, path: str) -> list[tuple[str, Kind]]:
-        try:
-            with (
-                self._explained(path),
-                descriptors.listable(self._handle(), path) as directory,
-                os.scandir(directory) as entries,
-            ):
-                return [(entry.name, _kind(entry)) for entry in entries]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
 
     def _check_reads(self, changes: Changes, hold: Hold | None) -> Transaction | None:
         # Of several paths, some could be read before a commit and others after it.
