@@ -67,13 +67,13 @@ class Host:
     Args:
         config: The configuration file; found upward from the working directory if None.
         settings: Settings made in Python, in place of any file.
-        plugins: Objects and modules to register besides those that are found.
+        plugins: Objects and modules to register besides the installed plugins.
         plugin_files: Single Python files to register.
         block: Names of plugins to leave out.
         discover: Whether to load the plugins that are installed; or the names of those to load.
-        tools: Tools, and plain functions that become tools, offered beside those of plugins.
+        tools: Tools, and plain functions that become tools, offered beside the plugins' tools.
         policies: Policies over all tools.
-        resources: Resources that win over those of plugins and sections, by type or as bindings.
+        resources: Resources that win over the plugins' and sections', by type or as bindings.
         approver: Answers when a policy or a tool asks for a person.
         clock: Where time comes from.
         timeout: Seconds for tools that do not say, None for never; else as configured.
@@ -186,7 +186,7 @@ class Host:
             return seal_for(self.configuration, self.clock, sessions).takes(token)
 
     def register(self, plugin: object, name: str | None = None) -> None:
-        """Register a plugin from Python; with an open host, start what it keeps running.
+        """Register a plugin from Python; with an open host, enter its lifespan.
 
         Raises:
             PluginError: When it is wrong or cannot be started; nothing of it stays.
@@ -261,19 +261,19 @@ class Host:
         """Return the executor that dispatches calls, in a new session unless one is given.
 
         Args:
-            **arguments: The session, the prompt, who asks, and so on; `ExecutorArguments` says
-                what each of them is.
+            **arguments: The session, the prompt, who asks, and so on; `ExecutorArguments` describes
+                each of them.
 
         Raises:
             StateError: When the host is not open.
-            ConfigurationError: When an argument is unknown, or not what it should be; names it.
+            ConfigurationError: An argument is unknown or wrong; names it.
             DefinitionError: When a tool or the resources are wrong, or tools depend in a circle.
         """
         options = ExecutorOptions.checked({**arguments})
         if not self.is_open:
             raise StateError(OF_PARENT if self._is_of_parent else _NOT_OPEN)
         if options.prompt is None and not options.tools:
-            # Because those of the configuration were checked when the host was opened.
+            # Because the host checked the policies of the configuration when it opened.
             _refuse(self.wrong_rules(self.policies[len(self.configuration.policies) :]))
         from toolstile.executor import Executor  # brings the whole pipeline
 
@@ -286,7 +286,7 @@ class Host:
 
         Args:
             text: The JSON of a session or of its snapshot.
-            kinds: The types of its slices beyond those that sections of plugins register.
+            kinds: The types of its slices besides the types that sections of plugins register.
 
         Raises:
             SnapshotError: When the text is malformed, of another version, or names an unknown type.
@@ -345,7 +345,7 @@ class Host:
         return fitted(self._offers.of(configured, tags, without_tags))
 
     def settings(self, plugin: str) -> Any:
-        """Return a plugin's validated settings, or None where it declares none."""
+        """Return a plugin's validated settings, or None if it declares no settings."""
         return self.plugins.settings_of(plugin)
 
     def dialects(self) -> Mapping[str, Dialect]:
@@ -361,12 +361,12 @@ class Host:
         return dialect_named(name, self.plugins)
 
     def open(self) -> Self:
-        """Start what the plugins keep running.
+        """Open the host: enter the lifespans of the plugins.
 
         Raises:
             PluginError: Naming the plugin that cannot be started, the cause and the remedy;
                 those started before are stopped again.
-            ConfigurationError: When the configuration does not fit what is there; names what.
+            ConfigurationError: The configuration names a missing plugin, tool or approver.
         """
         if self._is_of_parent:
             raise StateError(OF_PARENT)
@@ -400,7 +400,7 @@ class Host:
         return (*self.plugins.view.bindings, *self.resources)
 
     def unmet(self) -> list[str]:
-        """Return what the configuration asks for that is not there, a line each."""
+        """Return the requirements of the configuration that are not met, a line each."""
         has_table = self.configuration.table_name
         unmet = self.plugins.tools_without_process()
         unmet += [
@@ -415,26 +415,26 @@ class Host:
         return unmet
 
     def wrong_rules(self, policies: Sequence[ToolPolicy] | None = None) -> list[str]:
-        """Return what policies name that no tool has: all but the application's own if None."""
+        """Return the unknown names in policies; in all but the application's own if None."""
         prompt, absent = self.prompt, self.plugins.absent_tools()
         tools = tools_within(prompt, self.catalog)
         if policies is not None:
             return faults_of(policies, tools, absent)
         own = self.policies[: len(self.configuration.policies)]
         own = (*own, *ruled_by_tables(self.configuration, self.plugins))
-        # A model, which is told of what comes late, is not told of the file.
+        # Because a model may read this after the host opened, it does not name the file.
         source = "" if self.is_open else f"{self.configuration.source_of('')}: "
         return faults_of(own, tools, absent, source) + faults_of_sections(prompt, tools, absent)
 
     def close(self) -> None:
-        """Stop what the plugins keep running, in reverse order; a fork leaves it to its parent."""
+        """Leave the plugins' lifespans, in reverse order; a fork leaves them to its parent."""
         if self._is_of_parent:
             return
         self.is_open = False
         left_in_forks.discard(self)
         self._calls.close()
         for executor in list(self._executors):
-            # First: a plugin may wait for what it runs.
+            # First, because a plugin's lifespan may wait for the calls that it runs.
             executor.runtime.tell_abandoned(executor)
         try:
             self._sessions.leave()
@@ -475,7 +475,7 @@ class Host:
     forget = staticmethod(forget)
 
     def leave_to_parent(self) -> None:
-        """Refuse everything from now on: the process is a fork of the one that opened the host."""
+        """Refuse everything from now on, because this process is a fork of the host's process."""
         self._is_of_parent = True
         self.is_open = False
         for executor in self._executors:

@@ -1,4 +1,4 @@
-"""Starting and stopping what plugins keep running while the host is open."""
+"""The lifespans of plugins, entered when the host opens and left when it closes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class _Checked:
 
     @classmethod
     def checked(cls, arguments: dict[str, Any]) -> Self:
-        """Return the options; the error names every one that does not fit.
+        """Return the options; the error names every faulty option.
 
         Args:
             arguments: The `locals()`, or the keywords, of the method that was given them.
@@ -66,7 +66,7 @@ class HostOptions(_Checked):
     purpose: Purpose
 
     def configuration(self) -> Settings:
-        """Return the settings that were given, or those of the file, with the timeout given."""
+        """Return the given settings, or the settings of the file, with the given timeout."""
         found, file = self.settings, self.config
         if found is None:
             found = load(config=file) if self.discover or file else Settings()

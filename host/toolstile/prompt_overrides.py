@@ -67,7 +67,7 @@ class Overrides(_Strict):
 
 
 def hash_of(text: str) -> str:
-    """Return the hash by which an override names the text it replaces: SHA-256 in hex."""
+    """Return the hash with which an override names its original text: SHA-256 in hex."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -122,7 +122,7 @@ def _override_tool(tool: Tool[Any, Any], given: PromptOverride, used: set[str]) 
 
 
 def _holds(what: str, name: str, hash_: str, accepts: bool, text: str | None) -> bool:  # noqa: FBT001 - of one use
-    """Tell whether an override holds; where it does not, the log says why."""
+    """Return whether an override applies; else log the reason."""
     if not accepts or text is None:
         log.warning("The %s %r accepts no overrides; its own text holds.", what, name)
         return False
@@ -145,7 +145,7 @@ def text_of(section: Section) -> str | None:
 
 
 def set_up(section: Section, session: SessionProtocol, catalog: Catalog) -> None:
-    """Let a section prepare a session; `PluginError` where it raises."""
+    """Let a section prepare a session; `PluginError` if the section raises."""
     try:
         section.setup(session)
     except Exception as error:
@@ -155,7 +155,7 @@ def set_up(section: Section, session: SessionProtocol, catalog: Catalog) -> None
 def section_failed(
     section: Section, function: str, error: Exception, catalog: Catalog
 ) -> PluginError:
-    """Return what to raise where `on_session` or `enabled` of a section raised."""
+    """Return the error for an exception of a section's `on_session` or `enabled`."""
     place = place_of(error)
     where = "" if place is None else f" ({place})"
     plugin = next(filter(None, (catalog.plugin_of(tool.name) for tool in section.tools)), None)

@@ -56,7 +56,7 @@ class Runtime:
         self.inflight = Inflight(self.calls)
 
     def tell_abandoned(self, executor: object) -> None:
-        """Have what the calls of an executor run elsewhere ended, the newest first."""
+        """Let an executor's calls end the work that they run elsewhere, the newest first."""
         for call in reversed([*self.calls.values()]):
             if call.executor is executor:
                 call.tell_abandoned()
@@ -98,7 +98,7 @@ class Engine:
         self._failing: set[tuple[str, str]] = set()
 
     def serial(self, tool: Tool[Any, Any], owner: CallOwner) -> Claim:
-        """Return a claim on the one place in which calls of a serial tool run."""
+        """Return a claim on the lock of a serial tool."""
         with self._lock:
             lock = self._serial.get(id(tool))
             if lock is None:
@@ -113,13 +113,13 @@ class Engine:
         return is_first
 
     def close(self) -> None:
-        """Let idle threads end and stop the loop; what never ends is left to the process."""
+        """Let idle threads end, and stop the loop; a thread that never ends stays until exit."""
         self.workers.close()
         self.background.close()
 
 
 class SerialLock(ExclusiveLock):
-    """The one place in which calls of a serial tool run: an exclusive resource of its own."""
+    """The lock of a serial tool: an exclusive resource."""
 
     __slots__ = ()
 

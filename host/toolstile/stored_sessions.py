@@ -1,4 +1,4 @@
-"""The sessions of a host: of those that are stored, one `Session` object for each id."""
+"""The sessions of a host; a stored session has one `Session` object for its id."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Sessions:
         return Session.from_json(text, kinds=kinds, history=(self._events, self._bytes))
 
     def leave(self) -> None:
-        """Condense what is long, for those who open it next."""
+        """Condense a long history, so that the next host opens it quickly."""
         for session in list(self._open.values()):
             if session.journal is not None:
                 session.journal.condense()
@@ -97,8 +97,8 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack, settings: Setti
     """Return the sessions of a host, stored where a store is bound.
 
     Args:
-        bindings: Those of the plugins and the application; of one type, the last.
-        running: Closes what was built for it.
+        bindings: The bindings of plugins and application; of one type, the last.
+        running: Closes the resources that are built here.
         settings: The configuration of the host.
 
     Raises:
@@ -123,7 +123,7 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack, settings: Setti
     store: SessionStore | None = resources.get(wanted, None)
     if store is not None and (fault := _beside(store, resources, settings.approval_spent)):
         raise ConfigurationError(fault)
-    # Also where it is not used: a key that others do not share keeps the host from opening.
+    # Also without a use: a key that other hosts do not share keeps the host from opening.
     offered: OffersApprovalKey | None = resources.get(OffersApprovalKey, None)  # type: ignore[type-abstract]
     if store is None or has_key:
         offered = None
@@ -135,7 +135,7 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack, settings: Setti
 
 
 def _beside(store: SessionStore, resources: ResourceResolver, spent: Path | None) -> str | None:
-    """Return why not all that calls leave for good is decided in a store; None where it is."""
+    """Return why a store does not decide all effects of its calls; None if it does."""
     counter: Any = resources.get(Counter, None)  # type: ignore[type-abstract]
     decider: Any = resources.get(Decider, None)  # type: ignore[type-abstract]
     beside = getattr(decider, "database", None)
@@ -155,7 +155,7 @@ def _beside(store: SessionStore, resources: ResourceResolver, spent: Path | None
 
 
 def fault_of_counter(counter: Any, store: SessionStore) -> str | None:
-    """Return why a counter cannot count beside a store of sessions; None where it can."""
+    """Return why a counter cannot count beside a store of sessions; None if it can."""
     if counter is None or counter.database is None or getattr(counter, "store", None) is store:
         return None
     return (
@@ -166,6 +166,6 @@ def fault_of_counter(counter: Any, store: SessionStore) -> str | None:
 
 
 def _known(binding: Binding[Any]) -> object:
-    """Return what is there of a resource before it is built: itself, else its provider."""
+    """Return a resource if it is built already, else its provider."""
     provider: Any = binding.provider
     return provider(None) if is_borrowed(binding) else provider

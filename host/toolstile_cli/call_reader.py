@@ -71,7 +71,7 @@ def read_source(path: str) -> tuple[str, str]:
 def read_turns(
     text: str, source: str, dialects: Callable[[], Mapping[str, Dialect]]
 ) -> list[UserTurn]:
-    """Return the calls that a text holds, after what the user says where it is a conversation.
+    """Return the calls of a text; of a conversation, each after the user's request.
 
     Args:
         text: JSON Lines of `{"id", "name", "arguments"}`, or a recorded conversation: one
@@ -101,7 +101,7 @@ def read_turns(
         turns = _recorded(document if is_one else values, source, dialects())
         if turns is not None:
             return turns
-        # Lines that are no objects, and calls with a misspelt key, are told line by line.
+        # Lines that are not objects, and calls with a misspelt key, are reported line by line.
         is_listed = len(values) > 1
         if all(isinstance(value, dict) for value in values):
             is_listed = any(key in KEYS or suggest(key, KEYS) for key in first)
@@ -163,7 +163,7 @@ def read_arguments(text: str, *, quoted: bool = True) -> str:
     """Return the arguments of a single call, checked to be a JSON object.
 
     Args:
-        text: What they should be.
+        text: The expected text.
         quoted: Whether a shell has passed them on, which may have taken their quotes away.
 
     Raises:
@@ -255,9 +255,9 @@ def _decode(content: bytes, source: str) -> str:
 
 
 def _document(text: str, lines: list[Line], source: str) -> Any:
-    """Return the text as one JSON document, or None where it is one value a line.
+    """Return the text as one JSON document, or None if it is one value a line.
 
-    A broken document is told from broken lines by its first two lines: of JSON Lines, at
+    The first two lines distinguish a broken document from broken lines: of JSON Lines, at
     least one is a value by itself.
     """
     try:
@@ -340,7 +340,7 @@ def _id(entry: JsonObject, line: Line, seen: dict[str, int]) -> str:
 
 
 def _stands_alone(line: Line) -> bool:
-    """Tell whether a line is a value by itself, though it may be one that is refused."""
+    """Return whether a line is a value by itself, even one that is refused later."""
     try:
         json.loads(line.text)
     except json.JSONDecodeError:

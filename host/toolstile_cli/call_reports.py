@@ -28,7 +28,7 @@ class Ending:
 
     Args:
         call: The call as it came.
-        tool: The tool's own name, or the one that was asked for.
+        tool: The tool's own name, or the requested name.
         status: The status of the call.
         stage: The last stage that it reached; None where that is not known.
         seconds: The time that it took; None where that is not known.
@@ -36,7 +36,7 @@ class Ending:
         envelope: The wire form, without the call's id.
         notes: Further remarks, such as that it was rolled back.
         diff: The changes it would have made; None unless it was a dry run.
-        unanswered: True when it was denied because nobody answered for it.
+        unanswered: True when it was denied because no person answered for it.
         preface: The beginning of the text: the result's message, without its value.
     """
 
@@ -78,7 +78,7 @@ class Endings:
     def dispatch(self, tools: ExecutorHandle, call: ToolCall) -> Ending:
         """Dispatch a call and return its ending, also where that is an exception.
 
-        Only what ends the process is passed on, and a tool's own `sys.exit` does not.
+        Only an exception that ends the process passes; a tool's `sys.exit` does not.
         """
         try:
             outcome = tools.dispatch(call)
@@ -101,7 +101,7 @@ class Endings:
         return _raised(call, outcome, event)
 
     def known(self, call: ToolCall) -> Outcome | BaseException | None:
-        """Return the end of a call that the session knows, None where it knows nothing."""
+        """Return the end of a call that the session knows, or None."""
         event = self._events.get(call.id)
         if event is None:
             return None
@@ -178,7 +178,7 @@ def _notes(event: ToolInvoked) -> tuple[str, ...]:
     if approval is not None:
         notes.append(approval)
     if event.rolled_back and not _is_rehearsed(event):
-        # What a tool that is not contained did elsewhere is not for Toolstile to put back.
+        # Toolstile cannot undo the effects of a tool that is not contained.
         where = "" if event.tool is not None and event.tool.contained else " here"
         notes.append(f"rolled back: nothing it changed{where} remains")
     if event.replayed:

@@ -77,10 +77,10 @@ _FORCING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 
 
 class Terminal:
-    """Where commands show text from elsewhere: in a pipe as it is, on a terminal with its styles.
+    """The place where commands show foreign text: plain in a pipe, with styles on a terminal.
 
     Attributes:
-        console: What knows the terminal; None in a pipe, where nothing heavy is imported.
+        console: Rich's console; None in a pipe, where nothing heavy is imported.
     """
 
     def __init__(self) -> None:
@@ -94,12 +94,12 @@ class Terminal:
 
     @property
     def can_move(self) -> bool:
-        """True where what is shown can be replaced: not without colours, which moves need, too."""
+        """True if shown lines can be replaced, which needs a terminal with colours."""
         return self.is_terminal and not os.environ.get("NO_COLOR")
 
     @property
     def room(self) -> int | None:
-        """The columns there are; None where nobody counts them, as in a pipe."""
+        """The width in columns; None in a pipe."""
         return self.console.width if self.console is not None and self.is_terminal else None
 
     def sign(self, symbol: str, plain: str, text: str, style: str) -> Text:
@@ -111,8 +111,8 @@ class Terminal:
         """Write a line.
 
         Args:
-            text: What stands in it; nothing in it is read as markup.
-            whole: Whether it is left to the terminal to break it, where it is too long.
+            text: Its text, in which nothing is read as markup.
+            whole: Whether the terminal breaks a text that is too long.
         """
         line = Text(text) if isinstance(text, str) else text
         line.rstrip()
@@ -181,7 +181,7 @@ class Table:
         self.row(titles, [] if self._stacked else [Text(self._text, "bold")])
 
     def row(self, cells: Sequence[Text], texts: Sequence[Text]) -> None:
-        """Write a row and its texts, one below the other; what is too long goes on below.
+        """Write a row and its texts, one below the other; a long text continues below.
 
         Args:
             cells: One for each column.
@@ -252,7 +252,7 @@ def undisturbed(
     """Return an approver that answers as the given one, in stillness.
 
     Args:
-        approver: Who is asked, None for nobody.
+        approver: The approver, or None.
         still: Entered before the question, left after the answer.
     """
     if approver is None:

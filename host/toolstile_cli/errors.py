@@ -37,7 +37,7 @@ def say(kind: str, *texts: str) -> None:
 
 def say_interrupted() -> None:
     """Say on stderr that the run was interrupted, for commands without a summary."""
-    say("interrupted", "what was running is rolled back.")
+    say("interrupted", "running calls are rolled back.")
 
 
 # --- Plugins that did not load
@@ -92,14 +92,14 @@ _TRACEBACK: Final = "Traceback (most recent call last):\n"
 
 
 class _Lines(logging.Formatter):
-    """One line per record; the traceback only where it was asked for."""
+    """One line per record; the traceback only on request."""
 
     def __init__(self, *, tracebacks: bool) -> None:
         super().__init__()
         self._tracebacks = tracebacks
 
     def format(self, record: logging.LogRecord) -> str:
-        # The host writes tracebacks into its messages itself, where it has to mask secrets in them.
+        # The host writes tracebacks into its messages itself if it must mask secrets in them.
         message, _, traceback = record.getMessage().partition(f"\n{_TRACEBACK}")
         line = f"toolstile: {record.levelname.lower()}: {printable(message)}"
         if traceback and self._tracebacks:
@@ -115,7 +115,7 @@ class Log(logging.StreamHandler[TextIO]):
     """The handler that writes log records to stderr beside a command's output.
 
     Attributes:
-        still: Gives what keeps a display that moves still, while a line is written below it.
+        still: Gives a context that pauses a moving display while a line is written below it.
     """
 
     def __init__(self) -> None:
@@ -133,8 +133,8 @@ def logging_to_stderr(verbosity: int) -> Generator[Log]:
     """Log to stderr within the block, whatever logger it comes from.
 
     Args:
-        verbosity: 0 for notices only, as what happened to each call is shown anyway; 1 for
-            what is worth knowing; 2 for all, with tracebacks.
+        verbosity: 0 for notices only, because each call's outcome is shown anyway; 1 for
+            useful messages; 2 for all, with tracebacks.
     """
     handler = Log()
     handler.setFormatter(_Lines(tracebacks=verbosity > 1))
@@ -162,6 +162,6 @@ def _cause(message: str, traceback: str) -> str:
     said = lines[0].partition(": ")[2] if lines else ""
     if not said or not message.rstrip(".").endswith(said.rstrip(".")):
         return "".join(f" {line}" for line in lines)
-    # What follows, such as whose it was, begins a sentence of its own.
+    # The rest, such as its owner, begins a new sentence.
     added = "".join(f" {line}" for line in lines[1:])
     return f".{added}" if added and not message.endswith(".") else added

@@ -35,7 +35,7 @@ class Toolstile(llm.Toolbox):  # type: ignore[no-untyped-call]
         made: list[Any] = [*toolset(self._opened(), prefix="Toolstile_", pauses=False)]
         for tool in made:
             tool.plugin = self.plugin
-            # By these two, llm goes on with the toolbox in a conversation that it has logged.
+            # With these two, llm continues a logged conversation with the toolbox.
             tool.implementation = MethodType(tool.implementation, self)
             yield tool
 

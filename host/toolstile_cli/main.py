@@ -15,8 +15,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: The arguments; None for those of this process, which then is taken to be all
-            there is to it: where a handler does not let it end, it is ended.
+        argv: The arguments; None for the process's own. Then the command owns the process:
+            if a handler does not let the process end, it is killed.
 
     Returns:
         The exit status, see `Exit`.
@@ -60,7 +60,7 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
         as_json = f'{{"version": "{__version__}"}}'
         sys.stdout.write(f"{as_json if '--json' in given else f'toolstile {__version__}'}\n")
         return Exit.OK
-    # The variable by which a shell asks for completions.
+    # A shell sets this variable to ask for completions.
     if owns_process and "_ARGCOMPLETE" in os.environ:
         from toolstile_cli.shell_completion import answer_shell
 
@@ -79,7 +79,7 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
             sys.stdout.write(text)
             return Exit.OK
     if owns_process:
-        # What is imported now stays for good: looking through it for garbage is a waste.
+        # Because imported modules stay, looking for garbage among them is a waste.
         gc.disable()
     from toolstile_cli.program import run_program  # it imports all the rest
 

@@ -105,12 +105,12 @@ _GROUPS: Final = {
     "Serve": ("mcp", "console", "worker"),
     "Make": ("new", "check", "completion"),
 }
-"""The groups in which the help lists the commands; those of other plugins follow."""
+"""The groups in which the help lists the commands; commands of other plugins follow."""
 KINDS: Final[Mapping[str, str]] = {
-    "suite": "Tools for agents, with what they remember.",
-    "policy": "A policy: what agents may not do.",
-    "observer": "An observer of what agents do.",
-    "store": "A store for what agents have done once.",
+    "suite": "Tools for agents, with their memory in the session.",
+    "policy": "A policy that limits agents.",
+    "observer": "An observer of agents' calls.",
+    "store": "A store of effects that happen once.",
     "approver": "An approver, who answers for a person.",
 }
 """The kinds of packages by name; the first is the default."""
@@ -123,7 +123,7 @@ SHELLS: Final = ("bash", "zsh", "fish")
 FIRST: Final = frozenset({"-h", "--help", "--"})
 """The words that may precede a command, beside the common options."""
 WITHOUT_HOST: Final = frozenset({"completion", "demo", "doctor", "new"})
-"""Commands that are run without a host of their own, also where none can be made."""
+"""Commands that need no host, and work without a valid configuration."""
 
 
 class _Grouped(argparse.RawDescriptionHelpFormatter):
@@ -149,7 +149,7 @@ class _Grouped(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser with error messages like those of all of Toolstile."""
+    """A parser with Toolstile's form of error messages."""
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Print the help; argparse would ignore that the output cannot be written."""
@@ -194,7 +194,7 @@ def beneath(
     for action in parser._actions:  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
         choices = cast("object", action.choices)
         if isinstance(choices, Mapping):
-            # What an option can be given may be a mapping, too.
+            # The choices of an option may be a mapping, too.
             named = cast("Mapping[str, object]", choices).items()
             parsers = {k: v for k, v in named if isinstance(v, argparse.ArgumentParser)}
             if parsers:
@@ -288,7 +288,7 @@ def take_common(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]
 
 
 def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str, Parser]]:
-    """Return the parser of everything, and those of the commands by name.
+    """Return the parser of everything, and the commands' parsers by name.
 
     Further commands are given by name and help.
     """

@@ -89,7 +89,7 @@ def purpose_of(commands: Iterable[Command], args: argparse.Namespace) -> Purpose
 
 
 def without_configured(settings: Settings, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the values, by dotted key, about which the settings say nothing."""
+    """Return the values, by dotted key, that the settings leave open."""
     return {key: value for key, value in values.items() if not _is_configured(settings, key)}
 
 
@@ -119,7 +119,7 @@ def _fits(command: Command, runs: Mapping[str, Run], tell: Tell) -> bool:
 def _refuse_the_hosts_names(command: Command) -> None:
     """Refuse options that would replace an argument of a built-in command.
 
-    They are added to a parser of their own: those of the command's cannot be taken back.
+    They are added to a separate parser first, because argparse cannot remove options.
     """
     trial = Parser(add_help=False)
     command.configure(trial)

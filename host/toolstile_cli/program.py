@@ -57,7 +57,7 @@ LOOKING: Final = {
     "record": (*_CALLING, "ledger", "sessions", "vfs"),
     "sessions": _CALLING,
 }
-"""By command that makes no call, the plugins of Toolstile of which it has no use."""
+"""By command that makes no call, the plugins of Toolstile that it does not need."""
 FILES_ALONE: Final = frozenset({"record"})
 """The commands that look at files, and need no host."""
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -66,7 +66,7 @@ TRACEBACKS: Final = 2
 
 
 class _LookingHost(Host):
-    """A host that makes no call: what names tools is not held against those that are not there."""
+    """A host for commands that make no calls. Policies may name tools that are not installed."""
 
     def offered(self, prompt: Prompt, *_: object, **__: object) -> Prompt:
         return prompt
@@ -125,11 +125,11 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         configure(host, commands, args)
         report_configuration(host)
         if not gc.isenabled():
-            # `main` switched it off for the imports; what they made stays out of its way.
+            # `main` switched it off for the imports; imported objects stay out of collections.
             gc.freeze()
             gc.enable()
         if args.command in UNOPENED:
-            # It tells what is wrong with plugins, also with one that keeps a host from opening.
+            # Such a command reports plugins' faults, also faults that keep a host from opening.
             with contextlib.closing(host):
                 return runs[args.command](host, args)
         report_faults(host)
@@ -195,7 +195,7 @@ def _status(leaving: SystemExit) -> int:
 
 
 def _explain(error: Exception, verbosity: int) -> int:
-    """Report an error; those of the output are reported by `main`."""
+    """Report an error; `main` reports errors of the output."""
     if verbosity >= TRACEBACKS:
         traceback.print_exception(error)
     if isinstance(error, UsageError):

@@ -1,4 +1,4 @@
-"""The help of commands, shown without loading plugins where only those of Toolstile are there."""
+"""The help of commands, shown without loading plugins if only Toolstile's are installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import toolstile_plugins
 from toolstile_cli.options import Parser, beneath, main_parser, restore_common_options
 
 LOADING: Final = frozenset({"block", "plugin_files"})
-"""Keys of the configuration by which it decides which plugins there are."""
+"""Keys of the configuration that choose plugins."""
 
 HELP: Final = frozenset({"-h", "--help"})
 

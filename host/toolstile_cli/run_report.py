@@ -71,7 +71,7 @@ class Report:
 
 
 class JsonReport(Report):
-    """One envelope a line; of a dry run, each with a diff of its own."""
+    """One envelope a line; of a dry run, each with its diff."""
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
@@ -171,7 +171,7 @@ class TableReport(Report):
         self._table.row(cells, texts)
 
     def rehearsed(self, diff: str) -> None:
-        """Write the whole, where it is more than one call's, and that nothing is kept."""
+        """Write the diff of several calls together, and that nothing is kept."""
         self._rehearsed = True
         if self._changing > 1:
             self._terminal.print()
@@ -187,7 +187,7 @@ class TableReport(Report):
         done, took = self._counts.total(), duration(time.perf_counter() - self._began)
         line = Text()
         if stopped:
-            line.append("interrupted", "yellow").append("; what was running is rolled back. ")
+            line.append("interrupted", "yellow").append("; running calls are rolled back. ")
         if done < self._total:
             line.append(f"{done:,} of ")
         line.append(f"{counted(self._total, 'call')} in {took}", "bold")

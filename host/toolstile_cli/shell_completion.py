@@ -31,7 +31,7 @@ def answer_shell(output: TextIO | None = None, leave: Callable[[int], object] = 
 
     Args:
         output: Where to; by default the descriptor that the shell's script opens.
-        leave: What ends the process.
+        leave: Ends the process.
     """
     host = _make_host(os.environ.get("COMP_LINE", ""))
     parser, _, _ = with_extensions(host.plugins.commands(), BUILT_IN)
@@ -59,7 +59,7 @@ def _names_of(host: Host) -> dict[str, Names]:
     """Return the possible words of an argument, by command and argument."""
 
     def tools() -> list[str]:
-        # The options of the line may yet ask for those that are withheld.
+        # The options of the line may still request the withheld tools.
         return [*host.catalog.names(), *host.plugins.view.withheld]
 
     return {

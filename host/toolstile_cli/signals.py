@@ -44,7 +44,7 @@ class Stopping:
     """The action on a signal.
 
     Attributes:
-        last_words: Called before the process is ended the hard way; says what was done.
+        last_words: Called before the process is killed; sums up the calls.
     """
 
     def __init__(self) -> None:

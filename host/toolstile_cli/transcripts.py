@@ -23,19 +23,19 @@ CALL_KEY: Final = re.compile(
     r"(invalid)?(tool|function)(execution)?(call|use|request|invocation)s?(chunks)?"
 )
 NOT_ASKED: Final = re.compile(r"server|mcp|builtin|eventmsg")
-"""Calls that the provider makes by itself, and what a log tells of calls beside them."""
+"""Calls that the provider makes by itself, and a log's notes on calls."""
 
 RESULT: Final = re.compile(
     r"(?<!submit)(tool|function|call).*(result|output|return|response|error|execution)"
 )
 NOT_SAID: Final = re.compile(r"tools|.*(schema|result)|.*(tool|function|call).*response")
-"""Keys of what the model did not say: definitions of tools, and their answers."""
+"""Keys of texts that are not the model's: definitions of tools, and their answers."""
 
 OTHERS: Final = ("user", "human", "system", "developer")
 """Roles of messages that are not the model's."""
 
 CONTAINERS: Final = ("content", "data", "value")
-"""Keys below which what is marked as a call may hold its name and arguments."""
+"""Keys below which a marked call may hold its name and arguments."""
 
 EVENT: Final = re.compile(r"(message|content_block)_(start|delta|stop)|response\..*|.*[._]delta")
 NAMES: Final = ("name", "tool_name", "toolName", "function")
@@ -61,11 +61,11 @@ def calls_within(document: object, dialects: Sequence[Dialect]) -> list[ToolCall
     """Return the calls that stand anywhere in a document, each once.
 
     Args:
-        document: What was read from JSON.
-        dialects: Those that know the calls and messages of providers.
+        document: The parsed JSON.
+        dialects: The dialects, which know the calls and messages of providers.
 
     Raises:
-        UnreadCallError: When it holds what looks like a call, and is not one that can be read.
+        UnreadCallError: It holds an object that looks like a call, and cannot be read as one.
     """
     walk = _Walk(dialects)
     walk.visit(walk.without_streams(document))
@@ -76,7 +76,7 @@ class _Walk:
     """A walk through a document, in its order.
 
     Attributes:
-        calls: The calls that were read, by what tells them apart.
+        calls: The calls that were read, by a key that distinguishes them.
     """
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
@@ -167,7 +167,7 @@ class _Walk:
 
 
 def dialect_of(node: object, dialects: Iterable[Dialect]) -> Dialect | None:
-    """Return the dialect that knows all calls of a part; None where there are others or none."""
+    """Return the dialect that knows all calls of a part, or None."""
     for dialect in dialects:
         calls = dialect.recorded(node)
         if calls and not any(_is_unread(like, calls) for like in _call_like(node)):
@@ -197,7 +197,7 @@ def _call_like(node: object, *, is_call: bool = False) -> Iterator[JsonObject]:
 
 
 def _is_unread(like: JsonObject, calls: list[ToolCall]) -> bool:
-    """Tell whether none of the calls that were read is the one that an object looks like."""
+    """Return whether an object looks like a call that was not read."""
     ids = [str(like[key]) for key in IDS if isinstance(like.get(key), (str, int))]
     if ids:
         return not any(call.provider_id in ids for call in calls)
@@ -208,7 +208,7 @@ def _is_unread(like: JsonObject, calls: list[ToolCall]) -> bool:
 
 
 def _is_said(node: JsonObject) -> bool:
-    """Tell what the model said, and asks of us, from the rest of a conversation."""
+    """Find the model's texts and calls among the rest of a conversation."""
     marks = [_plain(mark) for mark in _marks(node)]
     return node.get("role") not in OTHERS and not any(
         RESULT.search(mark) or NOT_ASKED.match(mark) for mark in marks
@@ -216,7 +216,7 @@ def _is_said(node: JsonObject) -> bool:
 
 
 def _said(node: JsonObject) -> Iterator[tuple[str, Any]]:
-    """Yield the entries of an object in which the model may have said something."""
+    """Yield the entries of an object that may hold the model's texts."""
     for key, value in node.items():
         # The results of a batch of requests are replies of the model.
         if not NOT_SAID.fullmatch(_plain(key)) or (key == "result" and "custom_id" in node):
@@ -236,7 +236,7 @@ def _refuse_parts(node: JsonObject) -> None:
     """Refuse an event of a stream that holds a part of a call.
 
     Raises:
-        UnreadCallError: Where it does.
+        UnreadCallError: It does.
     """
     told = json.dumps(node)
     if CALL.search(_plain(told)) or "partial_json" in told:
@@ -244,7 +244,7 @@ def _refuse_parts(node: JsonObject) -> None:
 
 
 def _is_event(node: object) -> bool:
-    """Tell an event of a stream, which holds a part of what was said."""
+    """Return whether an object is an event of a stream, which holds a part of a text."""
     if not isinstance(node, dict):
         return False
     event = cast("JsonObject", node)
@@ -255,7 +255,7 @@ def _is_event(node: object) -> bool:
 
 
 def _marks(node: JsonObject) -> Iterator[str]:
-    """Yield the words by which an object says its type."""
+    """Yield the words for an object's type."""
     for key, value in node.items():
         if isinstance(value, str) and (_plain(key).endswith(("type", "kind")) or key == "role"):
             yield "toolresult" if (key, value) == ("role", "tool") else value
@@ -305,7 +305,7 @@ def _canonical(arguments: object) -> str:
 LISTS: Final = ("messages", "input", "contents")
 """The keys of the messages in a document; an `input` may be a text of the user as well."""
 TEXTS: Final = (None, "text", "input_text")
-"""The types of the parts of a message in which the user says something."""
+"""The types of the parts of a message with the user's text."""
 
 
 class UserTurn(NamedTuple):
@@ -321,21 +321,21 @@ class UserTurn(NamedTuple):
 
 
 def turns_of(document: object, dialects: Sequence[Dialect]) -> list[UserTurn]:
-    """Return the turns of a document; one alone, in which nobody says anything, for other forms.
+    """Return the turns of a document; for other forms, a single turn without texts.
 
     Args:
-        document: What was read from JSON.
-        dialects: Those that know the calls and messages of providers.
+        document: The parsed JSON.
+        dialects: The dialects, which know the calls and messages of providers.
 
     Raises:
-        UnreadCallError: When it holds what looks like a call, and is not one that can be read.
+        UnreadCallError: It holds an object that looks like a call, and cannot be read as one.
     """
     dialect = dialect_of(document, dialects)
     if dialect is None:
         return [UserTurn((), calls_within(document, dialects))]
     calls = dialect.recorded(document) or []
     turns = [UserTurn(said, dialect.recorded(part) or []) for said, part in _parts_of(document)]
-    # Where the parts do not have the calls of the whole, nobody knows who asked for which.
+    # If the parts lack calls of the whole, the request of each call is unknown.
     is_whole = sum(len(turn.calls) for turn in turns) == len(calls)
     return turns if is_whole else [UserTurn((), calls)]
 
@@ -357,7 +357,7 @@ def _parts_of(document: object) -> Iterator[tuple[tuple[str, ...], object]]:
                 yield said, part if key is None else {key: part}
             said, part = (text,), []
         part.append(entry)
-    # What stands beside the messages is the reply to them.
+    # The text beside the messages is the reply to them.
     yield said, part or document if key is None else {**fields, key: part}
 
 

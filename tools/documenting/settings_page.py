@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from documenting.built_in import built_in
 from documenting.pages import Page
 from toolstile import Settings
-from toolstile.plugins.contributions import HostKeys
+from toolstile.plugins.contributions import HostKeys, class_of_kind
 from toolstile.settings.model import HostTable
 from toolstile.settings.sources import BLOCK, KEYS, OPTIONAL, TABLES
 
@@ -67,7 +67,8 @@ def settings_page() -> Page:
     page.heading(2, "Policies")
     page.add(_POLICIES)
     for point in built_in():
-        for kind, policy in (_hook(point, "toolstile_policies") or {}).items():
+        for kind, made in (_hook(point, "toolstile_policies") or {}).items():
+            policy = class_of_kind(kind, made)
             page.heading(3, kind)
             page.says(f"the policy {kind}", _summary(policy))
             page.add(_summary(policy))

@@ -16,15 +16,15 @@ from toolstile_hookspecs.support.event_loop import Workers
 
 T = TypeVar("T")
 log = logging.getLogger("toolstile.pipeline")
-# A busy loop may look a little late at what is over.
+# A busy loop may notice an ended step a little late.
 BLOCKED = 0.1
 
 
 class AsyncDriver:
-    """Runs pipelines on the loop of whoever awaits them; asyncio only.
+    """Runs pipelines on the loop of the task that awaits them; asyncio only.
 
     Args:
-        workers: Runs sync functions, so that the loop goes on.
+        workers: Runs sync functions without blocking the loop.
     """
 
     __slots__ = ("_workers",)
@@ -33,7 +33,7 @@ class AsyncDriver:
         self._workers = workers
 
     async def drive(self, pipeline: Pipeline[T]) -> T:
-        """Run one pipeline to its end and return what it returns."""
+        """Run one pipeline to its end and return its value."""
         try:
             step = next(pipeline)
             while True:
@@ -108,7 +108,7 @@ class AsyncDriver:
                             await bell.wait(None)
                     job.answer()
             finally:
-                # A second interruption ends also what must not be left half done.
+                # A second interruption also ends a step that must be completed.
                 job.give_up(CALLER_CANCELLED if is_cancelled else INTERRUPTED)
             raise
         if here is not None and (overrun := step.limit.overrun()) > 0.0:

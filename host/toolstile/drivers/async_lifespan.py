@@ -31,12 +31,12 @@ class AsyncLife:
         self._stop = asyncio.Event()
 
     def begin(self) -> Any:
-        """Enter it and return the yielded object; raises what entering raises."""
+        """Enter it and return the yielded object; an exception of entering passes through."""
         asyncio.run_coroutine_threadsafe(self._live(), self._loop)
         return self._entered.result()
 
     def end(self) -> None:
-        """Leave it, also where it is still being entered, and wait until it is left."""
+        """Leave it, even while it is being entered, and wait until it is left."""
         asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
 
     async def _leave(self) -> None:

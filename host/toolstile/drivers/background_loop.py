@@ -39,7 +39,7 @@ class Background:
         return self._loop
 
     def close(self) -> None:
-        """Cancel what runs on the loop, and stop it when that has ended; waits for nothing."""
+        """Cancel the loop's tasks, and stop the loop when they have ended; returns at once."""
         self._loop = None
         end, self._end = self._end, None
         if end is not None:
@@ -53,7 +53,7 @@ class Background:
         )
         self._thread.start()
         started.wait()
-        # Called once, by whoever comes first: cancelled again, its tasks could not tidy up.
+        # Called once, because a second cancellation would stop the tasks' own cleanup.
         self._end = end = weakref.finalize(self, loop.call_soon_threadsafe, _stop, loop)
         end.atexit = False
         return loop
@@ -69,7 +69,7 @@ def _serve(loop: asyncio.AbstractEventLoop, started: Callable[[], None]) -> None
 
 
 def _stop(loop: asyncio.AbstractEventLoop) -> None:
-    # One turn later: what is cancelled before it begins would never tell that it has ended.
+    # One turn later, because a task that is cancelled before it begins reports no end.
     loop.call_soon(_cancel_all, loop)
 
 
@@ -77,6 +77,6 @@ def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
-    # Somebody may wait for what they still do: a commit that is put back, say.
+    # Other code may wait for their cleanup, such as a commit that is undone.
     ending = asyncio.gather(*tasks, return_exceptions=True)
     ending.add_done_callback(lambda _: loop.stop())

@@ -87,7 +87,7 @@ class WaitFor:
 Step = Run | WaitFor
 
 Staged = Generator[Step, Any, Any]
-"""A part of a pipeline: what it asks for, what it is sent for that, what it returns."""
+"""A part of a pipeline: its requests, the answers that it is sent, its return value."""
 
 
 log = logging.getLogger("toolstile.pipeline")
@@ -97,18 +97,18 @@ BRIEF: Final = 50e-6
 MOMENT: Final = 100e-6
 """Seconds: the length of a spin, with the time that the other thread takes to wake up."""
 
-# It lets other threads run, those that wait for the interpreter among them. Windows has none.
+# It lets other threads run, also threads that wait for the interpreter. Windows lacks it.
 _let_others_run: Callable[[], None] | None = getattr(os, "sched_yield", None)
 _WAITS_FOR_ITSELF = (
     "it is async, and was dispatched from the event loop that has to run it, which would wait "
     "for itself; write: await executor.adispatch(call)"
 )
-# Held for moments: a job that ends late waits until its owner knows that it was given up.
+# Held for moments: a job that ends late waits until its owner knows that it is abandoned.
 _giving_up = renewed_in_forks(__name__, "_giving_up", threading.Lock)
 
 
 class Job:
-    """A step under way; one compare-and-set decides whether it finished or was given up.
+    """A step under way; one compare-and-set decides whether it finished or was abandoned.
 
     Args:
         step: The step.
@@ -116,7 +116,7 @@ class Job:
 
     Attributes:
         finished: Whether there is an answer.
-        error: The exception that it raised, or the reason that it was given up.
+        error: The exception that it raised, or the reason of its abandonment.
     """
 
     __slots__ = (
@@ -140,16 +140,16 @@ class Job:
         self._answer: Any = None
         self.error: BaseException | None = None
         self._claim = threading.Lock()
-        # Taken by the first of what begins it and what gives it up before.
+        # Taken by the first: the start, or an abandonment before it.
         self._begun = threading.Lock()
         self._forget: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self, workers: Workers, background: Background | None) -> None:
-        """Begin, with the context variables of the caller; what cannot begin has failed.
+        """Begin, with the context variables of the caller; a step that cannot begin has failed.
 
-        An async step may be begun once more, where an interruption leaves open whether it was.
+        An async step may be begun again if an interruption leaves open whether it was begun.
 
         Args:
             workers: The threads for a sync step.
@@ -182,7 +182,7 @@ class Job:
             _let_others_run()
 
     def join(self) -> None:
-        """Wait in this thread for the end of a worker's, though the loop to be told has gone."""
+        """Wait in this thread for the end of a worker's job whose event loop is gone."""
         while not self.finished:
             sleep(MOMENT)
 
@@ -205,7 +205,7 @@ class Job:
                 return False
             step.owner.abandon(reason)
         if self._begun.acquire(blocking=False):
-            # It never begins, so that nobody else would tell that it has ended.
+            # Because it never begins, its end is reported here.
             step.owner.ended_late()
         elif self._loop is not None:
             # A loop that is closed runs nothing any more.
@@ -214,7 +214,7 @@ class Job:
         return True
 
     def answer(self) -> Any:
-        """Return what the finished job gave; raise what it raised, or why it was given up."""
+        """Return the finished job's value, or raise its exception or reason of abandonment."""
         if self._forget is not None:
             self._listen_no_more()
         if self.error is not None:
@@ -263,7 +263,7 @@ class Job:
 
     def _finish(self, step: Run, answer: Any, error: BaseException | None) -> None:
         if step.pace is not None and (error is None or isinstance(error, Exception)):
-            # One that is interrupted has not ended by itself.
+            # An interrupted job has not ended by itself.
             step.owner.callable_ended()
         if self._claim.acquire(blocking=False):
             self._answer, self.error = answer, error
@@ -273,7 +273,7 @@ class Job:
         with _giving_up:
             pass
         if step.is_async:
-            # What it held is put back, which may take a while.
+            # Its changes are undone, which may take a while.
             self._workers.submit(step.owner.ended_late)
         else:
             step.owner.ended_late()
@@ -335,7 +335,7 @@ class OwnTask(Job):
         if step.pace is not None and (error is None or isinstance(error, Exception)):
             step.owner.callable_ended()
         if self.finished:
-            # It was given up, and what it held is put back, which may take a while.
+            # It was abandoned, and its changes are undone, which may take a while.
             self._workers.submit(step.owner.ended_late)
             return
         self._answer, self.error, self.finished = answer, error, True

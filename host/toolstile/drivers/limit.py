@@ -45,13 +45,13 @@ class Abandonment:
         self._lock = threading.RLock()
 
     def add(self, callback: Callback) -> Callable[[], None]:
-        """Call this one, too, when the call is given up; return what takes it back."""
+        """Call a callback when the call is abandoned. Return a function that removes it."""
         with self._lock:
             self._callbacks.append(callback)
         return partial(self._forget, callback)
 
     def tell(self) -> None:
-        """Call each callback, the newest first; one that raises is logged."""
+        """Call each callback, the newest first; log exceptions."""
         with deferred_interrupts(), self._lock:
             while self._callbacks:
                 self.is_told = True
@@ -61,7 +61,7 @@ class Abandonment:
                     self._log_failure()
 
     def end(self) -> None:
-        """Forget all callbacks: what they would end has ended by itself."""
+        """Forget all callbacks, because their work has ended by itself."""
         with self._lock:
             self._callbacks.clear()
 
@@ -96,7 +96,7 @@ CALLER_CANCELLED = "lost its caller, which was cancelled"
 
 
 def why_given_up(fault: ToolstileError) -> str:
-    """Return what befell a call, to be said after its name: `timed out after 2 seconds`."""
+    """Return why a call ended, as a clause for messages: `timed out after 2 seconds`."""
     if isinstance(fault, TimedOut):
         return str(fault)
     return "was cancelled" if isinstance(fault, Cancelled) else "met the evaluation's deadline"
@@ -132,7 +132,7 @@ class Limit:
         return self.timeout is None and self.deadline is None and self.cancellation is None
 
     def remaining(self) -> float | None:
-        """Return the seconds left before it has to be looked at again, None for never.
+        """Return the seconds until the next check, None for never.
 
         No more than a thread can wait, so that a century will do as a timeout.
         """
@@ -149,7 +149,7 @@ class Limit:
         return mine is not None and (theirs is None or mine < theirs)
 
     def overrun(self) -> float:
-        """Return by how many seconds the timeout has been exceeded, 0 where it has not."""
+        """Return the seconds by which the timeout is exceeded, 0 if it is not."""
         return max((self._paused or time.monotonic()) - self._ends, 0.0)
 
     def fault(self) -> ToolstileError | None:
@@ -168,14 +168,14 @@ class Limit:
             raise fault
 
     def pause(self) -> None:
-        """Stop the timeout's clock until each pause is over; the deadline's goes on."""
+        """Stop the timeout's clock until each pause is over; the deadline's clock continues."""
         with _pausing:
             self._pauses += 1
             if self._paused is None:
                 self._paused = time.monotonic()
 
     def resume(self) -> None:
-        """End one pause; the timeout's clock goes on after the last."""
+        """End one pause; the timeout's clock continues after the last."""
         with _pausing:
             self._pauses = max(self._pauses - 1, 0)
             if self._paused is not None and not self._pauses:
@@ -202,9 +202,9 @@ class Lifetime(Generic[N]):
         parent: The call whose handler made it, None for a top-level one.
         cancellation: The handle that ends it from outside, None where nothing does.
         deadline: When it must have ended, None for never.
-        children: The nested calls that have not ended, None where it has made none.
-        closed: What befell it, to be said after its name, once it is abandoned or has ended.
-        abandonment: The callbacks to call when it is given up, None where there are none.
+        children: The nested calls that have not ended; None if it has made none.
+        closed: Why it ended, as a clause for messages, once it is abandoned or has ended.
+        abandonment: The callbacks to call when it is abandoned, or None.
     """
 
     __slots__ = (
@@ -229,11 +229,11 @@ class Lifetime(Generic[N]):
     abandonment: Abandonment | None
     _left: Cancellation | None
     _forget_left: Callable[[], None] | None
-    # Whether its own handler was given up, and may not have ended.
+    # Whether its own handler was abandoned, and may not have ended.
     _runs_on: bool
 
     def begin_within(self, parent: N | None, deadline: Deadline | None) -> None:
-        """Take over what bounds the call, where anything does."""
+        """Take over the bounds of the call, if there are any."""
         self.parent = parent
         if parent is None:
             self.cancellation = self.call_made.cancellation
@@ -255,7 +255,7 @@ class Lifetime(Generic[N]):
 
     @abstractmethod
     def ended_late(self) -> None:
-        """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
+        """Record that an abandoned handler has ended after all."""
 
     @property
     def root(self) -> N:
@@ -270,7 +270,7 @@ class Lifetime(Generic[N]):
         return Limit(None, self.deadline, self.left())
 
     def left(self) -> Cancellation | None:
-        """Return what tells that nobody waits for the call any more, None where nothing can."""
+        """Return the cancellation of the call, or None if it cannot be cancelled."""
         if self.parent is None:
             return self.cancellation
         if self._left is None:
@@ -283,7 +283,7 @@ class Lifetime(Generic[N]):
 
     @property
     def was_cancelled(self) -> bool:
-        """True when the handle of the call, or of one that made it, was used."""
+        """True when the handle of the call, or of an ancestor, was used."""
         return self.cancellation is not None and self.cancellation.aborted
 
     def check_limits(self) -> None:
@@ -302,7 +302,7 @@ class Lifetime(Generic[N]):
             raise CallClosed(msg)
 
     def adopt(self, child: N) -> None:
-        """Take note of a nested call, which has to be complete: it may be abandoned at once."""
+        """Record a nested call, which must be complete, because it may be abandoned at once."""
         if self.children is None:
             self.children = []
         self.children.append(child)
@@ -318,7 +318,7 @@ class Lifetime(Generic[N]):
         """Let nothing be done any more on its behalf, nor on that of the calls within it.
 
         Args:
-            reason: What befell it, to be said after its name.
+            reason: Why it ended, as a clause for messages.
         """
         if self.closed is not None:
             return
@@ -332,12 +332,12 @@ class Lifetime(Generic[N]):
             self.tell_abandoned()
 
     def tell_abandoned(self) -> None:
-        """Have what its callable runs elsewhere ended."""
+        """End the work that its callable runs elsewhere."""
         if self.abandonment is not None:
             self.abandonment.tell()
 
     def callable_ended(self) -> None:
-        """Hear that the handler, or what ran in its place, has ended by itself."""
+        """Record that the handler, or its stand-in, has ended by itself."""
         if self.abandonment is not None:
             self.abandonment.end()
 

@@ -25,7 +25,7 @@ class SyncDriver:
     """Runs pipelines without an event loop of the caller's.
 
     Args:
-        workers: Runs sync functions that can be given up.
+        workers: Runs sync functions that can be abandoned.
         background: Runs async ones.
     """
 
@@ -36,7 +36,7 @@ class SyncDriver:
         self._background = background
 
     def drive(self, pipeline: Pipeline[T]) -> T:
-        """Run one pipeline to its end and return what it returns."""
+        """Run one pipeline to its end and return its value."""
         try:
             step = next(pipeline)
             while True:
@@ -60,7 +60,7 @@ class SyncDriver:
         `ended` is called with the place of each that has ended, also before its first step.
 
         Raises:
-            BaseException: What interrupts the calling thread itself, when all have ended.
+            BaseException: An interruption of the calling thread, when all have ended.
         """
         return _Batch(pipelines, self._start, ended).run()
 
@@ -87,7 +87,7 @@ class SyncDriver:
                         bell.get()
                     job.answer()
             finally:
-                # A second interruption ends also what must not be left half done.
+                # A second interruption also ends a step that must be completed.
                 job.give_up(INTERRUPTED)
             raise
         return job.answer()
@@ -97,7 +97,7 @@ class SyncDriver:
 
 
 class _Batch:
-    """Several pipelines on one thread, each in a context of its own."""
+    """Several pipelines on one thread, each in a separate context."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Batch:
                 self._look(index)
 
     def _look(self, index: int) -> None:
-        """Let a pipeline go on, if its step has ended."""
+        """Let a pipeline continue if its step has ended."""
         if (job := self._jobs.get(index)) is None:
             return
         job.check_limit()
@@ -184,7 +184,7 @@ class _Batch:
                 return
             except BaseException as raised:
                 if getgeneratorstate(pipeline) == GEN_SUSPENDED:
-                    # It has not ended: what it asks for got lost in an interruption.
+                    # It has not ended: an interruption lost its request.
                     raise
                 self._results[index] = raised
                 self._ended(index)

@@ -1,1 +1,1 @@
-"""Plugins: found, loaded each by itself, checked, and asked for what they offer."""
+"""Plugins: the host finds, loads and checks each by itself, and collects its offers."""

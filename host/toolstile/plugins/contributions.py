@@ -71,8 +71,8 @@ class Contribution:
     """The offers of one plugin.
 
     Args:
-        settings: Its validated settings, None where it declares none.
-        prefix: What goes before the names of its tools.
+        settings: Its validated settings; None if it declares no settings.
+        prefix: The text before the names of its tools.
         sections: Its sections, their tools renamed.
         tools: The tools of all its sections, each once, in order.
         policies: The kinds of policies it makes: the class, or its place, `module:Class`.
@@ -95,7 +95,7 @@ def collect(plugin: str, implementations: Implementations, settings: Settings) -
     """Ask a plugin for all it offers but sections, with its own implementations of the hooks.
 
     Raises:
-        PluginFault: When a hook raises or answers what it must not, or when the plugin's
+        PluginFault: A hook raises or returns a wrong value, or the plugin's
             table does not fit.
     """
     try:
@@ -150,7 +150,7 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
             table["durability"] = settings.durability
         name = settings.table_name(plugin) or plugin
         if settings.path is not None:
-            # Paths are relative to the file, but for those that come from environment variables.
+            # Because the file names them, paths are relative to it; paths of variables are not.
             elsewhere = {key for key in table if f"plugins.{name}.{key}" in settings.variables}
             named = {key: table[key] for key in table.keys() - elsewhere}
             table |= beside(settings.path.parent, named, model)
@@ -226,7 +226,7 @@ def _bindings(implementations: Implementations, settings: object) -> tuple[Bindi
 
 def _asked(hook: str, implementations: Iterable[Implementation]) -> tuple[Any, ...]:
     answers: list[object] = []
-    # Implementations come last registered first; what is offered stays in the order written.
+    # Implementations come last registered first; offers stay in the order written.
     for implementation in reversed(tuple(implementations)):
         answers.extend(listed(hook, implementation.call))
     return tuple(answers)
@@ -245,7 +245,7 @@ def listed(hook: str, call: Callable[[], Any]) -> tuple[object, ...]:
 
 @contextmanager
 def guarded(what: str) -> Generator[None]:
-    """Let what a plugin's code raises inside be the plugin's fault."""
+    """Turn an exception of a plugin's code into the plugin's fault."""
     try:
         yield
     except PluginFault:
@@ -257,7 +257,7 @@ def guarded(what: str) -> Generator[None]:
 
 
 def _tools(sections: Iterable[Any], place: str = "") -> list[Tool[Any, Any]]:
-    """Return the tools of sections, which are checked: what an author offers may be anything."""
+    """Return the tools of sections, and check each: an author's offer may be anything."""
     found: list[Tool[Any, Any]] = []
     keys: set[str] = set()
     for section in sections:
@@ -293,10 +293,10 @@ _EXTENSIONS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
         "commands: Command(name, help, run=...)",
     ),
 }
-"""For each sort of extension: whether something is one, and what a hook has to return."""
+"""For each sort of extension: whether an object is one, and the hook's expected answer."""
 
 Faults = list[tuple[str, PluginFault]]
-"""Plugins, and what is wrong with their offers."""
+"""Plugins, and the faults of their offers."""
 
 
 def extensions(
@@ -304,7 +304,7 @@ def extensions(
 ) -> tuple[list[tuple[str, Any]], Faults]:
     """Return the dialects or commands that plugins offer, and the faults of other offers.
 
-    Those that are accepted come in the order of registration, each with its plugin.
+    The accepted ones come in the order of registration, each with its plugin.
     """
     fits, expected = _EXTENSIONS[what]
     accepted: list[tuple[str, Any]] = []

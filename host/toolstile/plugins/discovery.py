@@ -39,7 +39,7 @@ def load_entry_point(found: PluginSource) -> object:
         value = found.location or ""
         if EntryPoint.pattern.match(value) is None:
             msg = "the entry point is neither `module` nor `module:attribute`"
-            raise ValueError(msg)  # noqa: TRY301 - it is told as what importing raises
+            raise ValueError(msg)  # noqa: TRY301 - reported like an exception of the import
         return cast("object", EntryPoint("", value, ENTRY_POINT_GROUP).load())
     # A script that was taken for a module ends with SystemExit; that must not end the host.
     except (Exception, SystemExit) as error:
@@ -55,7 +55,7 @@ def _import_fault(found: PluginSource, error: BaseException) -> PluginFault:
             return PluginFault(
                 f"{found.location} cannot be imported: it needs the module {error.name!r}, "
                 "which is not installed.",
-                f"Install what provides {error.name!r}, {block}.",
+                f"Install the package that provides {error.name!r}, {block}.",
             )
     return PluginFault(
         f"{found.location} cannot be imported: {one_line(error)}.",
@@ -114,7 +114,7 @@ def _scan() -> Iterator[PluginSource]:
         except Exception:
             log.debug("A distribution cannot be read", exc_info=True)
             continue
-        # The first on the path is the one that is imported from; the others are shadowed.
+        # Python imports from the first on the path; it shadows the others.
         folded = re.sub(r"[-_.]+", "-", name).lower()
         if folded not in seen:
             seen.add(folded)
@@ -126,7 +126,7 @@ def load_file(path: Path) -> ModuleType:
     """Return the module that a file makes; it is imported again each time.
 
     Raises:
-        PluginFault: When there is no such file, or it cannot be imported. The traceback is
+        PluginFault: The file is missing, or cannot be imported. The traceback is
             logged at debug level.
     """
     _check_file(path)
@@ -173,7 +173,7 @@ def refuse_newer(stated: object, origin: PluginSource) -> None:
     """Refuse a plugin that says it needs a newer contract than there is; None says nothing.
 
     Raises:
-        PluginFault: Naming the version needed and the one present, or what was said instead
+        PluginFault: Naming the version needed and the one present, or the text that stands in place
             of a version.
     """
     if stated is None:

@@ -51,7 +51,7 @@ class HookManager(pluggy.PluginManager):
         }
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
-        """Return what `hookimpl` has marked an attribute with, or None for an unmarked one.
+        """Return the options that `hookimpl` set on an attribute, or None for an unmarked one.
 
         Names without the hooks' prefix are passed over: pluggy would look up each, slowly.
         """
@@ -172,14 +172,14 @@ def register_hooks(plugin: object, name: str, manager: HookManager) -> tuple[str
     """
     try:
         if faults := hook_faults(plugin, manager.arguments):
-            raise faults[0]  # noqa: TRY301 - it is told as it is
+            raise faults[0]  # noqa: TRY301 - reported unchanged
         manager.register(plugin, name)
         callers = manager.get_hookcallers(plugin) or ()
         return tuple(sorted({caller.name for caller in callers}.intersection(manager.arguments)))
     except PluginFault:
         raise
     except ContractDeprecationWarning as warning:
-        cause = f"It uses what is deprecated, and warnings are errors here: {warning}"
+        cause = f"It uses a deprecated name, and warnings are errors here: {warning}"
         raise PluginFault(cause, "Fix it, or let this warning be none.") from warning
     except Exception as error:
         cause = f"It cannot be registered: {one_line(error)}."
@@ -356,7 +356,7 @@ def _no_such_argument(hook: str, name: str, plugin: object, known: tuple[str, ..
     hint = f" Did you mean {near}?" if near else ""
     return PluginFault(
         f"{hook} has no argument {name}; it has {_listed(known)}.{hint}",
-        "Take those it has, by their names; leave out what is not needed.",
+        "Take arguments of the hook by their names; leave out all others.",
     )
 
 
@@ -368,12 +368,12 @@ _PLAIN: Final = (str, bytes, int, float, type(None), PurePath, Mapping, Sequence
 
 
 def refuse_hookless(plugin: object) -> None:
-    """Refuse what has no hook and belongs elsewhere, such as a name, a tool or a policy.
+    """Refuse an object without a hook that belongs elsewhere: a name, a tool or a policy.
 
     A host that took a policy for a plugin would do without it.
 
     Raises:
-        PluginError: Naming the value and what to give.
+        PluginError: Naming the value and the right argument.
     """
     shown, type_ = show(plugin), plugin if isinstance(plugin, type) else type(plugin)
     if any(name.startswith(HOOK_PREFIX) for name in dir(type_)):

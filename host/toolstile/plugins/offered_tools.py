@@ -1,4 +1,4 @@
-"""The tools of a prompt that are offered: those of the wanted tags whose dependencies are there."""
+"""The tools that a prompt offers: of the wanted tags, and with all their dependencies."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ Precedence = tuple[Any, ...]
 
 
 class Dependency(NamedTuple):
-    """A tool that another one calls.
+    """A tool that another tool calls.
 
     Args:
         name: Its name.
-        bounds: What its version must be to others; None where they cannot be read.
+        bounds: Bounds of its version; None if they cannot be read.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Dependency(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def dependency(text: str) -> Dependency:
-    """Return what an entry of `depends_on` says."""
+    """Parse an entry of `depends_on`."""
     found = _DEPENDENCY.fullmatch(text)
     if found is None:
         return Dependency(text, ())
@@ -122,7 +122,7 @@ class ChangedSection:
         vars(self).update(parts)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the original has; asked for what this one does not have itself."""
+        """Return the original's attribute, if this section has none of that name."""
         if name == "original":  # not there yet, as in a copy that is being made
             raise AttributeError(name)
         return getattr(self.original, name)
@@ -162,7 +162,7 @@ class OfferedPrompt(Prompt):
 
 
 def circle_among(tools: Iterable[Tool[Any, Any]]) -> str | None:
-    """Return the circle in which tools depend on one another, `a -> b -> a`, if there is one."""
+    """Return a circle of tools that depend on each other, `a -> b -> a`, or None."""
     try:
         TopologicalSorter({tool.name: names_of_dependencies(tool) for tool in tools}).prepare()
     except CycleError as error:
@@ -189,7 +189,7 @@ class ToolOffers:
         """Return the prompt with the tools that are configured, as they are corrected there.
 
         Raises:
-            ConfigurationError: When a tool cannot be what its table says.
+            ConfigurationError: A table does not fit its tool.
             DefinitionError: See `of`.
         """
         if configuration.tools:
@@ -210,8 +210,8 @@ class ToolOffers:
 
         Args:
             prompt: The prompt.
-            only: The tags of which a tool needs one; none for all tools.
-            without: The tags of which a tool may have none.
+            only: Tags; a tool needs one of them. Empty for all tools.
+            without: Tags; a tool may have none of them.
 
         Raises:
             DefinitionError: When tools depend on one another in a circle.
@@ -246,7 +246,7 @@ class ToolOffers:
     def _leave_out_dependents(
         self, tools: list[Tool[Any, Any]], left_out: dict[Tool[Any, Any], str]
     ) -> None:
-        """Leave out the tools that depend on what is not there, and those that depend on them."""
+        """Leave out tools with a missing dependency, and the tools that depend on them."""
         found = True
         while found:
             left = [tool for tool in tools if tool not in left_out]
@@ -272,7 +272,7 @@ class ToolOffers:
 
 
 def _corrected(tool: Tool[Any, Any], tables: Mapping[str, ToolCorrection]) -> Tool[Any, Any]:
-    # What stands under its own name comes last, and wins.
+    # A tool's own table comes last, and wins over globs.
     fitting = sorted((name for name in tables if fits(tool, name)), key=tool.policy_names.count)
     given = {
         key: getattr(tables[name], key) for name in fitting for key in tables[name].model_fields_set
@@ -294,9 +294,9 @@ T = TypeVar("T", bound=Tool[Any, Any])
 
 
 def renamed(tool: T, name: str, renamed_tools: Mapping[str, str] = NO_NAMES) -> T:
-    """Return a tool that differs in names only: its own, and those of the tools renamed with it.
+    """Return a tool that differs in names only: its own, and its renamed dependencies.
 
-    It is copied as it is rather than made anew: a decorated function's annotations may
+    The tool is copied, not built again, because a decorated function's annotations may
     speak of names that only its own scope knew.
     """
     if TOOL_NAME.fullmatch(name) is None:
@@ -347,8 +347,8 @@ def _names(section: Section) -> Iterator[str]:
 def serving_wire_names(tools: Iterable[Tool[Any, Any]]) -> dict[str, Tool[Any, Any]]:
     """Return the tools by the wire names that mean them.
 
-    Of several tools with one wire name the first has it. Those of elsewhere, with an `origin`,
-    have none that another tool has as well: nobody could take a call from the one that is meant.
+    Of several tools with one wire name the first has it. A foreign tool, with an `origin`,
+    keeps no wire name that another tool has, because a call could then reach the wrong tool.
     """
     there = list(tools)
     claims = Counter(name for tool in there for name in {tool.name, tool.wire_name} if name)

@@ -24,8 +24,8 @@ class PluginFault(Exception):
     """Why a plugin, or something it offers, is not taken.
 
     Args:
-        cause: What is wrong, a sentence.
-        remedy: What to do about it, a sentence.
+        cause: The cause, a sentence.
+        remedy: The remedy, a sentence.
         misconfigured: Whether it lies in the configuration, not in the plugin.
         kinds: The kinds of policies that are missing for it.
     """
@@ -71,7 +71,7 @@ def raised_in(hook: str, error: BaseException) -> PluginFault:
 
 
 def wrong_answer(hook: str, answer: object, expected: str) -> PluginFault:
-    """Return the fault of a hook that answers what it must not; only the type is shown."""
+    """Return the fault of a hook with a wrong answer; it shows the answer's type only."""
     if inspect.iscoroutine(answer):
         answer.close()
     return PluginFault(

@@ -1,4 +1,4 @@
-"""All plugins of a host: found, registered, reported, and asked for what they offer."""
+"""All plugins of a host: found, registered, reported, and asked for their offers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def snapshot_of(
     generation: int,
     states: Mapping[str, object],
 ) -> RegistrySnapshot:
-    """Return what the loaded plugins offer now, their hooks bound to these states."""
+    """Return the present offers of the loaded plugins, their hooks bound to these states."""
     offered = {name: record.contribution for name, record in records.items()}
     settings = {name: offer.settings for name, offer in offered.items()}
     calls = {hook: tuple(manager.in_order(hook, settings, states)) for hook in manager.arguments}
@@ -163,7 +163,7 @@ class PluginCatalog:
         """Ask a plugin for its sections again; its tools may have changed.
 
         Raises:
-            PluginError: When there is no such plugin, or what it offers now cannot be taken;
+            PluginError: The plugin is unknown, or its new offers are faulty;
                 then it keeps the tools it had.
         """
         self.renew(plugin)
@@ -214,8 +214,8 @@ class Plugins:
     def discover(self, only: Collection[str] | None = None) -> None:
         """Register the plugins of the installed distributions, then the configured files.
 
-        Toolstile's own come first, the others by name. Each is loaded by itself; what goes
-        wrong with one becomes its report. What is registered already stays as it is.
+        Toolstile's own come first, the others by name. Each is loaded by itself; a fault of
+        one becomes its report. Plugins that are registered already stay unchanged.
 
         Raises:
             PluginError: When one of `only` is not installed; then nothing changes.
@@ -247,7 +247,7 @@ class Plugins:
         distribution: str | None = None,
         version: str | None = None,
     ) -> PluginReport:
-        """Register a module or object; one that is switched off is only reported.
+        """Register a module or object; a plugin that is switched off is only reported.
 
         Its name is the module's or the class's, unless it is given another.
 
@@ -292,7 +292,7 @@ class Plugins:
     def configure(self, settings: Settings) -> None:
         """Let other settings hold, asking the plugins whose tables change for all they offer.
 
-        What is loaded stays loaded.
+        Loaded plugins stay loaded.
 
         Raises:
             ConfigurationError: When a table does not fit its plugin; then nothing changes.
@@ -333,7 +333,7 @@ class Plugins:
         return self.view.wrappers[hook]
 
     def settings_of(self, plugin: str) -> Any:
-        """Return a plugin's validated settings, or None where it declares none."""
+        """Return a plugin's validated settings, or None if it declares no settings."""
         return self.loaded(plugin).contribution.settings
 
     def absent_tools(self) -> Mapping[str, str | None]:
@@ -373,7 +373,7 @@ class Plugins:
         return dialects
 
     def faults_in(self, hook: str) -> tuple[str, ...]:
-        """Return what was wrong with the last answers to a hook, a sentence or two each."""
+        """Return the faults of the last answers to a hook, a sentence or two each."""
         return tuple(
             f"Plugin {record.origin}: {fault}"
             for record in self._records.values()
@@ -460,7 +460,7 @@ class Plugins:
     def _collect(self, origin: PluginSource, plugin: object, settings: Settings) -> Contribution:
         name, own = origin.name, self._own(origin.name)
         found = collect(name, own, settings)
-        # What is named, given by the application, or bound by it in another way, is asked for.
+        # A plugin that the application names, gives or binds itself is requested by it.
         asked = name in self._asked or origin.source != "entry point" or settings.table_name(name)
         if not asked and self._bound.isdisjoint(binding.kind for binding in found.bindings):
             how: str | Mapping[str, str] | None = getattr(plugin, ON_REQUEST, None)
@@ -532,7 +532,7 @@ class Plugins:
                 yield _absent(name, cause, known, optional=folded(name) in optional)
 
     def loaded(self, name: str) -> LoadedPlugin:
-        """Return a registered plugin with what it offers.
+        """Return a registered plugin with its offers.
 
         Raises:
             PluginError: When there is none of that name.
@@ -570,7 +570,7 @@ class Plugins:
         self._records[name] = replace(self._records[name], contribution=contribution)
 
     def _complain(self, name: str, hook: str, faults: Iterable[PluginFault]) -> None:
-        """Note what is wrong with a plugin's last answer to a hook; nothing, if it is right."""
+        """Record the faults of a plugin's last answer to a hook; none clears the earlier ones."""
         record = self._records.get(name)
         if record is not None:
             complaints = {**record.complaints, hook: tuple(faults)}
@@ -653,10 +653,10 @@ def dialect_named(name: str, plugins: Plugins) -> Dialect:
 
 
 def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin]) -> None:
-    """Refuse a plugin that offers what another has; the one of its own name is passed over.
+    """Refuse a plugin whose offer clashes with another plugin's.
 
     Raises:
-        PluginFault: Naming what clashes, both plugins and the remedy.
+        PluginFault: Naming the clash, both plugins and the remedy.
     """
     _refuse_own(plugin, new)
     claims = dict(_claims(new))
@@ -687,7 +687,7 @@ _REMEDIES: Final = {
 
 
 def _claims(contribution: Contribution) -> Iterator[tuple[tuple[str, object], str]]:
-    """Yield the sort and name of what only one plugin can have, with words for it."""
+    """Yield the sort and name of each offer that must be unique, with words for messages."""
     for name, tool in _names(contribution):
         called = "" if tool.name == name else f"{tool.name!r} with the wire name "
         yield ("tool", name), f"has the tool {called}{name!r}, a name that"
@@ -702,8 +702,8 @@ def _claims(contribution: Contribution) -> Iterator[tuple[tuple[str, object], st
 def _names(contribution: Contribution) -> Iterator[tuple[str, Tool[Any, Any]]]:
     for tool in contribution.tools:
         yield tool.name, tool
-        # Under a prefix, and where somebody else chose it, a wire name only serves where nobody
-        # else has it: otherwise the prefix would not help against a clash of wire names.
+        # Under a prefix, and if a server chose it, a wire name serves only while no other tool
+        # has it: otherwise the prefix would not help against a clash of wire names.
         if contribution.prefix or tool.origin is not None:
             continue
         if tool.wire_name is not None and tool.wire_name != tool.name:
@@ -731,7 +731,7 @@ def _refuse_own(plugin: str, new: Contribution) -> None:
 
 def _always(sections: Iterable[Section]) -> Iterator[Section]:
     for section in sections:
-        # Those that are enabled now and then may take turns with a tool.
+        # Because `enabled` may change, such sections can take turns with a tool.
         if getattr(section, "enabled", True) is None:
             yield section
             yield from _always(section.children)

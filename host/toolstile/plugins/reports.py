@@ -69,9 +69,9 @@ class PluginReport(PluginSource):
     Args:
         status: `loaded`; `blocked`, not loaded because it is switched off; `failed`, nothing
             of it is there; `absent`, the configuration names it and it is not installed.
-        fault: What is wrong, in one line. A loaded plugin can have one, too: an offer that
+        fault: The fault, in one line. A loaded plugin can have one, too: an offer that
             could not be taken.
-        remedy: What to do about the fault.
+        remedy: The remedy of the fault.
         misconfigured: Whether the fault lies in the configuration.
         named: Whether it is asked for by its name, or for a kind of policy that it offers.
         hooks: The hooks it implements.
@@ -94,7 +94,7 @@ class PluginReport(PluginSource):
     def is_unmet(self) -> bool:
         """True when the configuration asks for something of it that cannot be had.
 
-        A host that left it at that would do without a policy that somebody relies on.
+        A host that opened in spite of it would lack a policy that an operator relies on.
         """
         is_there = self.status != "failed" and bool(self.hooks)
         named = self.named or self.source == "file"
@@ -115,11 +115,11 @@ class LoadedPlugin:
     """A registered plugin.
 
     Args:
-        origin: Where it comes from.
+        origin: Its source.
         plugin: The module or object.
         hooks: The hooks it implements.
-        contribution: What it offers.
-        complaints: By hook, what was wrong with its last answer after the registration.
+        contribution: Its offers.
+        complaints: By hook, the faults of its last answer after the registration.
     """
 
     origin: PluginSource
@@ -131,7 +131,7 @@ class LoadedPlugin:
     )
 
     def report(self) -> PluginReport:
-        """Return what is told of it."""
+        """Return its report."""
         faults = [fault for several in self.complaints.values() for fault in several]
         if not self.hooks:
             faults.append(PluginFault("It implements no hook.", _where_hooks_stand(self.plugin)))
@@ -152,8 +152,8 @@ def _where_hooks_stand(plugin: object) -> str:
         for made in vars(plugin).values():
             if isinstance(made, type) and any(name.startswith(HOOK_PREFIX) for name in vars(made)):
                 return (
-                    f"Those of its class {made.__name__} are methods; write them as functions of "
-                    "the module, without self."
+                    f"The hooks of its class {made.__name__} are methods; write them as functions "
+                    "of the module, without self."
                 )
     return (
         "Mark functions that are named as hooks are with @hookimpl, or name the module that has "
@@ -166,7 +166,7 @@ def _where_hooks_stand(plugin: object) -> str:
 
 _LIBRARIES: Final = {"dataclasses", "importlib", "importlib_metadata", "pydantic"}
 _MACHINERY: Final = {*_LIBRARIES, "toolstile", "toolstile_hookspecs"}
-"""The packages that import what an author writes, or make classes of it."""
+"""The packages that import an author's modules, or build classes from them."""
 
 
 def place_of(error: BaseException | None) -> str | None:

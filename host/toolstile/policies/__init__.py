@@ -1,1 +1,1 @@
-"""The policy engine: asks every policy, combines what they say, admits, approves."""
+"""The policy engine: asks every policy, combines their decisions, admits, approves."""

@@ -1,4 +1,4 @@
-"""Sealed tokens: what tells an approval that is given later from one that was made up."""
+"""Sealed tokens, which tell a later approval from a forged one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SpentInFile:
         self._file = file
 
     def spend(self, token_id: str, expires: float, now: float, connection: Any = None) -> bool:
-        """Note a token; tell whether it is the first time, `OSError` where it cannot be noted.
+        """Record a token. Return whether it is new; `OSError` if it cannot be recorded.
 
         It is noted in the transaction that is open on a connection to the file, else in its own.
         """
@@ -73,7 +73,7 @@ class SpentInFile:
             return bool(noted.rowcount == 1)
 
     def is_spent(self, token_id: str) -> bool:
-        """Tell whether a token was noted; `OSError` where nobody can tell."""
+        """Return whether a token was recorded; `OSError` if that is unknown."""
         with self._opened() as database:
             found = database.execute("SELECT 1 FROM spent WHERE id = ?", (token_id,))
             return found.fetchone() is not None
@@ -108,13 +108,13 @@ class SpentInCounter:
         self._clock = clock
 
     def spend(self, token_id: str, expires: float, now: float, _connection: Any = None) -> bool:
-        """Note a token; tell whether it is the first time, `OSError` where it cannot be noted."""
+        """Record a token. Return whether it is new; `OSError` if it cannot be recorded."""
         key, moment = f"approval {token_id}", datetime.fromtimestamp(now, UTC)
         with _told_as_os_error():
             return self._counter.reserve(key, 1, 1, expires + DAY - now, key, now=moment).is_new
 
     def is_spent(self, token_id: str) -> bool:
-        """Tell whether a token was noted; `OSError` where nobody can tell."""
+        """Return whether a token was recorded; `OSError` if that is unknown."""
         with _told_as_os_error():
             return self._counter.read(f"approval {token_id}", now=self._clock.now()) > 0
 
@@ -175,7 +175,7 @@ class RedeemedToken:
         signer: The signer of the token.
         id: The id of the token.
         expires: Its end, in seconds since 1970.
-        shown: The mark of the digest of what was shown.
+        shown: The mark of the digest of the shown question.
         place: The mark of the params with which the call was admitted.
     """
 
@@ -201,7 +201,7 @@ class RedeemedToken:
 
         Raises:
             TokenRefused: When it is in use, or was used before.
-            OSError: When nobody can tell.
+            OSError: That is unknown.
         """
         if self.signer.in_use.setdefault(self.id, self) is not self:
             raise TokenRefused(_IN_USE)
@@ -214,7 +214,7 @@ class RedeemedToken:
             del self.signer.in_use[self.id]
 
     def covers(self, digest: str) -> bool:
-        """Tell whether this is the digest of what was shown."""
+        """Return whether this is the digest of the shown question."""
         return hmac.compare_digest(self.shown, self.signer.mark("digest", digest))
 
     def has_place(self, digest: str) -> bool:
@@ -226,7 +226,7 @@ class RedeemedToken:
 class TokenSigner:
     """Seals tokens and takes them back, each once.
 
-    A token tells its holder nothing: what it is bound to stands in it as a keyed hash.
+    A token reveals nothing to its holder, because it holds a keyed hash of its call only.
 
     Args:
         key: Secret; hosts that have the same one take each other's tokens.
@@ -254,7 +254,7 @@ class TokenSigner:
 
         Args:
             bearer: Who may come back with it.
-            digest: What the approval is bound to.
+            digest: The digest that the approval is bound to.
             place: The digest of the params with which the call was admitted, None unless it was.
             seconds: How long it holds; `expiry` where none are given.
         """
@@ -308,7 +308,7 @@ class TokenSigner:
         return hmac.compare_digest(_bytes(signature), _bytes(self._sign("token", body)))
 
     def mark(self, what: str, value: str) -> str:
-        """Return what stands for a value in a token."""
+        """Return the form of a value in a token."""
         return self._sign(what, value)[:32]
 
     def _marks(self, bearer: TokenSubject) -> dict[str, str]:

@@ -54,7 +54,7 @@ else:
 def locked(file: Path) -> Generator[None]:
     """Hold the lock of a file; it lies beside it, since the file itself is replaced.
 
-    Makes the file's directory where there is none. It is held for a short time only.
+    Makes the file's directory if it is missing. The lock is held for a short time only.
 
     Raises:
         ConfigurationError: When the lock cannot be had.
@@ -84,13 +84,13 @@ class Document(BaseModel):
 
 Records = dict[str, PolicyState]
 Changes = Mapping[str, tuple[PolicyState | None, PolicyState | None]]
-"""From a record's name to what it was before a call and what it is after."""
+"""From a record's name to its values before and after a call."""
 
 
 class PolicyStore:
     """Loads and saves the records of the policies that are kept.
 
-    A session begins with what is in the file. What a call changes is written after its
+    A session begins with the content of the file. A call's changes are written after its
     commit, as a change: other sessions' changes stay. Reservations are made under the
     file's lock, on what is in it then, so that a limit holds over all sessions.
     """
@@ -103,7 +103,7 @@ class PolicyStore:
             self._files = {name: _apart(file, apart) for name, file in self._files.items()}
 
     def load(self, session: SessionProtocol, loaded: set[str]) -> None:
-        """Give a session the records of the files, where it has none of its own.
+        """Give a session the records of the files, if it has no records yet.
 
         `loaded` names the policies whose records it was given before.
         """
@@ -119,7 +119,7 @@ class PolicyStore:
 
     @contextmanager
     def counting(self, session: SessionProtocol, names: Collection[str]) -> Generator[None]:
-        """Let policies reserve on what the files hold, and save it unless one raises."""
+        """Let policies reserve on the records of the files, and save them unless one raises."""
         own = {f"{name}{RESERVED}": self._files[name] for name in names if name in self._files}
         records = session[PolicyState]
         with ExitStack() as locks:
@@ -140,7 +140,7 @@ class PolicyStore:
                 write(file, held[file])
 
     def saving(self, changes: Changes) -> PolicyStoreParticipant | None:
-        """Return what saves the records that a call has changed, None if none is kept."""
+        """Return the participant that saves a call's changed records; None if none is kept."""
         by_file: dict[Path, dict[str, tuple[PolicyState | None, PolicyState | None]]] = {}
         for name, change in changes.items():
             if name in self._files:
@@ -149,7 +149,7 @@ class PolicyStore:
 
 
 class PolicyStoreParticipant:
-    """Saves what a call has changed, as a participant of the call."""
+    """Saves a call's changes of records, as a participant of the call."""
 
     name: Final = "the kept state of policies"
 
@@ -162,7 +162,7 @@ class PolicyStoreParticipant:
             _text({**read(file), **{name: new for name, (_, new) in changes.items() if new}})
 
     def commit(self) -> None:
-        """Put the changes over what the files hold by now."""
+        """Apply the changes to the present records of the files."""
         for file, changes in self._changes.items():
             with locked(file):
                 records = read(file)
@@ -197,7 +197,7 @@ def merged(
 
 
 def read(file: Path) -> Records:
-    """Return the records in a file, none where there is no file.
+    """Return the records in a file; none if the file is missing.
 
     Raises:
         ConfigurationError: When it cannot be read, or was not written by Toolstile.
@@ -223,7 +223,7 @@ def write(file: Path, records: Records) -> None:
 
     Raises:
         ConfigurationError: When it cannot be written; the old one is still there.
-        ValueError: When a record is no JSON.
+        ValueError: A record is not JSON.
     """
     text = _text(records)
     try:
@@ -247,7 +247,7 @@ def write(file: Path, records: Records) -> None:
 
 
 def _apart(file: Path, apart: PolicyStoreLocation) -> Path:
-    """Return what stands in for a file."""
+    """Return the stand-in of a file."""
     name = hashlib.sha256(os.fsencode(file.absolute())).hexdigest()
     stand_in = apart.folder / f"{name}.json"
     if not apart.anew and not stand_in.exists():

@@ -58,7 +58,7 @@ class Governed(Protocol):
         ...
 
     def wrong_rules(self) -> list[str]:
-        """Return what the configuration and sections of plugins name that no tool has."""
+        """Return the unknown names in the configuration and in sections of plugins."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class PromptRules:
     """The rules under which the tools of a prompt are called, as everything is now.
 
     Attributes:
-        shared: The rules of all tools: those of the prompt, the host and plugins' hooks.
+        shared: The rules of all tools, from the prompt, the host and plugins' hooks.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class PromptRules:
 def faults_of_sections(
     prompt: Prompt, tools: Sequence[Tool[Any, Any]], absent: Mapping[str, str | None]
 ) -> list[str]:
-    """Return what the policies of sections name that no tool has; see `faults_of`."""
+    """Return the unknown names in policies of sections; see `faults_of`."""
     places = _places(prompt.sections)
     return [
         fault
@@ -182,10 +182,10 @@ def make_policies(settings: Settings, kinds: Mapping[str, type[Any] | str]) -> l
 
     Raises:
         ConfigurationError: Naming for every fault of every table the file, the table, the key
-            and what was expected.
+            and the expected value.
     """
     if not settings.policies:
-        # There is no path to complete, so it may as well be gone where one would begin.
+        # Because no path needs completion, the working directory may be missing.
         return []
     directory = Path.cwd() if settings.path is None else settings.path.parent
     made: list[ToolPolicy] = []
@@ -257,7 +257,7 @@ Tools = Sequence[Tool[Any, Any]]
 
 
 def warn_once(faults: Iterable[str], told: set[str]) -> None:
-    """Log the faults of policies that are not among those told before."""
+    """Log the faults of policies that were not logged before."""
     for fault in faults:
         if fault not in told:
             told.add(fault)
@@ -265,7 +265,7 @@ def warn_once(faults: Iterable[str], told: set[str]) -> None:
 
 
 def naming(policies: Iterable[ToolPolicy]) -> list[ToolPolicy]:
-    """Return the policies that say what they name, without what keeps their records."""
+    """Return the policies that list the names they use, without their record keepers."""
     plain = (each.policy if isinstance(each, PersistentPolicy) else each for each in policies)
     return [each for each in plain if [*_selectors(each)] or hasattr(each, "misfits")]
 
@@ -277,10 +277,10 @@ Absent = Mapping[str, str | None]
 def faults_of(
     policies: Iterable[ToolPolicy], tools: Tools, absent: Absent, source: str = ""
 ) -> list[str]:
-    """Return for each policy that names what none of the tools has, what that is.
+    """Return a text for each policy that uses a name of no tool.
 
     Nothing is said of names, and globs of them, that come later. A misfit that ends with a full
-    stop has told its remedy. `source` stands before each.
+    stop holds its remedy already. `source` stands before each.
     """
 
     def may_come(name: str) -> bool:
@@ -322,14 +322,14 @@ def _none(tools: Tools, may_come: object) -> list[str]:  # noqa: ARG001 - as `mi
 def tools_within(prompt: Prompt, catalog: Catalog) -> Tools:
     """Return every tool there is, in a section that is open or not, here or elsewhere."""
     here = (tool for section in prompt.everywhere() for tool in section.tools)
-    # The prompt has a tool as it is called, where the configuration corrects what is said of it.
+    # A prompt's tool, with the corrections of the configuration, wins over the catalog's.
     return list({tool.name: tool for tool in (*section_tools(), *catalog, *here)}.values())
 
 
 def ruled_by_tables(settings: Settings, plugins: Plugins) -> Iterator[Any]:
-    """Yield what tables of a configuration rule by name, as if they were policies.
+    """Yield the names that tables of a configuration rule by, as if they were policies.
 
-    These are the tools that a person approves, and those that plugins' settings take away.
+    These are the tools that a person approves, and the tools that plugins' settings remove.
     """
     tables = settings.tools.items()
     names = frozenset(name for name, table in tables if table.requires_confirmation)
@@ -343,16 +343,16 @@ def ruled_by_tables(settings: Settings, plugins: Plugins) -> Iterator[Any]:
 def tools_known_to(section: Section, tools: Tools) -> Tools:
     """Return the tools as a section's own policies know them.
 
-    Those of a plugin that the configuration has renamed know them as their author named them.
+    Policies of a plugin with a prefix know its tools by the names of their author.
     """
     originals: Mapping[str, Tool[Any, Any]] = getattr(section, "originals", None) or {}
     return [*(tool for tool in tools if tool.name not in originals), *originals.values()]
 
 
 def _may_overlap(name: str, other: str) -> bool:
-    """Tell whether two names, both of which may be globs, may mean one tool."""
+    """Return whether two names, which may be globs, may mean one tool."""
     if fnmatchcase(name, other) or fnmatchcase(other, name):
         return True
-    # Of two globs no more is compared than what stands before their first wildcards.
+    # Of two globs only the texts before their first wildcards are compared.
     one, two = (_WILD.split(glob, maxsplit=1) for glob in (name, other))
     return len(one) == len(two) > 1 and (one[0].startswith(two[0]) or two[0].startswith(one[0]))

@@ -43,11 +43,11 @@ class Rule:
 
     Args:
         name: The instance's unique name, or `plugin NAME`.
-        check: `(tool, params, *, context)`, None where it checks nothing.
-        on_result: `(tool, params, result, *, context)`, None where it remembers nothing.
-        reserve: `(tool, params, *, context)`, None where it reserves nothing.
-        on_rollback: `(tool, params, *, context)`, None where it need not hear of one.
-        on_failure: `(tool, params, result, *, context)`, None where it need not see one.
+        check: `(tool, params, *, context)`; None if it has no check.
+        on_result: `(tool, params, result, *, context)`; None if it remembers no results.
+        reserve: `(tool, params, *, context)`; None if it reserves nothing.
+        on_rollback: `(tool, params, *, context)`; None if it ignores rollbacks.
+        on_failure: `(tool, params, result, *, context)`; None if it ignores failures.
         check_changes: `(tool, changes, *, context)`, None if it does not check changes of files.
         wants_params: Whether it looks at params at all.
         checks: `(tool)`, whether it checks calls of the tool; None for all tools.
@@ -77,7 +77,7 @@ class Rule:
 
 
 def _asked_once(policy: ToolPolicy, name: str) -> Question | None:
-    # A policy of somebody's may call a counter of its own the same.
+    # A foreign policy may use the name for its counter.
     asked = getattr(policy, name, None)
     if not callable(asked):
         return None
@@ -115,8 +115,8 @@ def rule_of(policy: ToolPolicy) -> Rule:
 
 
 def selector_of(policy: ToolPolicy) -> ToolSelector | None:
-    """Return the selector of the tools that a policy governs, None where it has none."""
-    # A policy of somebody's may call something else the same.
+    """Return the selector of the tools that a policy governs, or None."""
+    # A foreign policy may use the name for something else.
     selector = getattr(policy, "selector", None)
     return selector if isinstance(selector, ToolSelector) else None
 
@@ -137,7 +137,7 @@ def rules_of_plugins(
 
 
 def named(policies: Iterable[ToolPolicy], *, place: str) -> list[ToolPolicy]:
-    """Return the policies, naming those that have no name by kind, place and position.
+    """Return the policies; policies without a name are named by kind, place and position.
 
     Raises:
         DefinitionError: When one is not a policy, or has no name and cannot be given one.
@@ -244,7 +244,7 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
             return None
 
         def ask(tool: Tool[Any, Any], *args: Any, **kwargs: Any) -> Any:
-            # A tool of somebody else's may have a name that the policy means another tool by.
+            # A foreign tool may have the name of another tool that the policy means.
             if of_own and tool.name in names and tool.name not in originals:
                 return None
             return then(question(originals.get(tool.name, tool), *args, **kwargs), told)
@@ -267,7 +267,7 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
 
 
 def then(decision: Any, change: Question, failed: Question | None = None) -> Any:
-    """Return what is made of a decision, now or once it is awaited."""
+    """Return a decision after a function, now or when it is awaited."""
     if not inspect.isawaitable(decision):
         return change(decision)
 
@@ -291,9 +291,9 @@ OF_OTHERS: Final = "It decides for other users or groups."
 
 
 def heard(rule: Rule, hear: Hear | None, *, in_shadow: bool = False) -> Rule:
-    """Return the rule as somebody hears it; None for nobody.
+    """Return the rule with a listener; unchanged if the listener is None.
 
-    It is asked also about tools of which it can say nothing, to tell why.
+    The listener also hears of tools that the rule has no opinion on, with the reason.
     """
     question = rule.check
     if hear is None or question is None:
@@ -307,7 +307,7 @@ def heard(rule: Rule, hear: Hear | None, *, in_shadow: bool = False) -> Rule:
                 return decision
             verdict, why = decision.verdict, decision.reason
             if verdict is Verdict.ALLOW and why is None:
-                # A policy of somebody's may have something else of that name.
+                # A foreign policy may use the name for something else.
                 silence = rule.silence if callable(rule.silence) else None
                 told = silence and silence(tool, params, context=context)
                 told = OF_OTHERS if isinstance(told, PolicyDecision) else told
@@ -329,7 +329,7 @@ def heard(rule: Rule, hear: Hear | None, *, in_shadow: bool = False) -> Rule:
 
 
 SHADOW: Final = "shadow"
-"""The attributes of events of calls, `shadow.NAME`, with what policies in the shadow say."""
+"""The attributes `shadow.NAME` of events, with the decisions of policies in the shadow."""
 _FAILED: Final = "Policy %s failed in the shadow; no call is affected."
 
 
@@ -339,8 +339,8 @@ class PolicyScope:
 
     Args:
         users: The ids of principals, or their source, a space and the id; None for all.
-        groups: Groups, of which each of these principals is in one; None for all.
-        shadow: Whether it decides nothing, and only notes what it would have said.
+        groups: Groups; each of these principals is in one. None for all.
+        shadow: Whether it decides nothing, and only records its decision.
     """
 
     users: frozenset[str] | None = None
@@ -348,14 +348,14 @@ class PolicyScope:
     shadow: StrictBool = False
 
     def __post_init__(self) -> None:
-        """Refuse lists that name nobody."""
+        """Refuse empty lists."""
         for name in ("users", "groups"):
             if getattr(self, name) is not None and not getattr(self, name):
                 told = "it names none, so it would rule no one; name some, or leave it out"
                 raise DefinitionError(f"{name}: {told}.")
 
     def narrowed(self, rule: Rule, hear: Hear | None = None) -> Rule:
-        """Return the rule as it decides for these calls, and as somebody hears it."""
+        """Return the rule narrowed to these calls, with a listener."""
         if self.users is not None or self.groups is not None:
             rule = dataclasses.replace(
                 rule,
@@ -390,7 +390,7 @@ class PolicyScope:
             if context.principal is not None:
                 concerned = self.concerns(context.principal)
                 return question(*args, context=context) if concerned else PolicyDecision.allow()
-            # Nobody is named, so it may be one of these: it objects, and allows nothing.
+            # Because the principal is unknown and may be one of these, the rule objects at most.
             return then(question(*args, context=context), _objections)
 
         return ask
@@ -408,7 +408,7 @@ class ScopedPolicy:
 
     @classmethod
     def rule_of(cls, policy: ToolPolicy, hear: Hear | None = None) -> Rule:
-        """Return the rule that a policy is, narrowed where it has a scope."""
+        """Return the rule of a policy, narrowed if the policy has a scope."""
         inner = policy.policy if isinstance(policy, PersistentPolicy) else policy
         if isinstance(inner, cls):
             return inner.scope.narrowed(rule_of(inner.policy), hear)

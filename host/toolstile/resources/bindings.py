@@ -86,7 +86,7 @@ class ResourceRegistry:
     def get(self, kind: type[Any], default: Any = ...) -> Any:
         """Return a resource to a handler under test, in `ToolContext(resources=registry)`.
 
-        It is made once and closed by nobody; `open()` gives resources that are closed.
+        It is made once and never closed; `open()` gives resources that are closed.
         """
         if self._made is None:
             self._made = self.open().tool_scope()
@@ -97,7 +97,7 @@ class ResourceRegistry:
         return self.get(kind)
 
     def is_portable(self, kind: type[object]) -> bool:
-        """Tell whether what is bound for a type may cross into another process."""
+        """Return whether the resource of a type may cross into another process."""
         return kind in self and self._bindings[kind].portable
 
     def __contains__(self, kind: object) -> bool:

@@ -55,7 +55,7 @@ class CallScope(Waiter):
     Attributes:
         fail_fast: Whether an exclusive resource that is held is refused at once instead of
             waited for; a nested call begins with its parent's.
-        held: What is held while the call runs once more, by the ids of the resources.
+        held: The resources held while the call is run again, by their ids.
     """
 
     __slots__ = (
@@ -90,14 +90,14 @@ class CallScope(Waiter):
         self._mutex = RLock()
         # Held while a branch is made, which may never end: the call's end does not wait for it.
         self._making = RLock()
-        # Whether a thread may still use its resources, though the call was given up.
+        # Whether a thread may still use its resources, though the call was abandoned.
         self._abandoned = False
-        # Whether the call has come to its end; `_over` says so of one that was given up, too.
+        # Whether the call has ended; `_over` is also set for an abandoned call.
         self._closed = False
         # Whether nested calls may still have branches that stand on this call's.
         self._shares = True
 
-    # --- what the handler asks ---
+    # --- Requests of the handler ---
 
     @overload
     def get(self, kind: type[T]) -> T: ...
@@ -158,7 +158,7 @@ class CallScope(Waiter):
         return kind in self._resources
 
     def is_portable(self, kind: type[object]) -> bool:
-        """Tell whether what is bound for a type may cross into another process."""
+        """Return whether the resource of a type may cross into another process."""
         return self._resources.is_portable(kind)
 
     def portable_provider(self, kind: type[object]) -> str | None:
@@ -166,17 +166,17 @@ class CallScope(Waiter):
         return self._resources.portable_provider(kind)
 
     def present(self) -> list[Any]:
-        """Return what the call was given so far, each once, in order of first access."""
+        """Return the resources that the call has so far, in order of first access."""
         return list({id(value): value for value in list(self._given.values())}.values())
 
-    # --- what the pipeline does ---
+    # --- Steps of the pipeline ---
 
     def given_types(self) -> list[type[Any]]:
         """Return the types whose branches the call was given so far."""
         return [type_ for type_ in list(self._given) if self.part_of(type_) is not None]
 
     def part_of(self, type_: type[Any]) -> Any:
-        """Return the participant behind what the call was given of a type; None for none."""
+        """Return the participant behind the call's resource of a type, or None."""
         given = self._given.get(type_)
         parts = [part for part in list(self._parts.values()) if isinstance(part, BranchPart)]
         return next((part for part in parts if part.branch.resource is given), None)
@@ -204,7 +204,7 @@ class CallScope(Waiter):
         return [part for part in parts if isinstance(part, ExclusivePart) or part.joins]
 
     def hand_over(self) -> None:
-        """Give the parent call what takes part in its transaction from now on.
+        """Hand the participants over to the transaction of the parent call.
 
         Raises:
             CallClosed: When that is over.
@@ -223,7 +223,7 @@ class CallScope(Waiter):
         return reversed(self.participants())
 
     def abandon(self, name: str | None = None, *, patience: float = 0.0) -> None:
-        """Close the scope while a thread may still use what it was given.
+        """Close the scope while a thread may still use its resources.
 
         Exclusive resources stay locked, and resources of the call stay open, until
         `release_abandoned` is called. Branches are rolled back as usual. Waits for nothing.
@@ -266,7 +266,7 @@ class CallScope(Waiter):
         return self._tools is not None and bool(self._tools.owned)
 
     def close_unused(self) -> bool:
-        """End a scope that has nothing to give back; return False where it has."""
+        """End a scope without anything to release. Return False if it has something."""
         if self._parts or self._tools is not None or self.wakers or self.held:
             return False
         self._over = self._over or _ENDED
@@ -290,9 +290,9 @@ class CallScope(Waiter):
             self._let_go()
 
     def hold_for_rerun(self) -> Iterator[HeldResource]:
-        """Yield what to acquire before the call runs once more, since it conflicted over it."""
+        """Yield the claims to acquire before a call with a conflict is run again."""
         for key, part in list(self._parts.items()):
-            # What lives for a call is another one in the rerun.
+            # The rerun builds the resources of a call again.
             if key in self._resources.known and isinstance(part, BranchPart) and not part.joins:
                 offered = part.branch
                 held = offered.hold_for_rerun() if isinstance(offered, SupportsHold) else None
@@ -302,7 +302,7 @@ class CallScope(Waiter):
                     yield held
 
     def release_held(self) -> None:
-        """Let others commit to what is held."""
+        """Let other calls commit to the held resources."""
         for held in self.held.values():
             try:
                 held.release()
@@ -399,13 +399,13 @@ class CallScope(Waiter):
             elif not part.joins:
                 self._parts[id(part)] = part
                 child._parts = {key: each for key, each in child._parts.items() if each is not part}
-                # What its changes are made with stays open until this call's end.
+                # The resources behind its changes stay open until this call's end.
                 theirs = child._own_tools()
                 self._own_tools().owned += theirs.owned
                 theirs.owned = []
 
     def _let_go(self) -> None:
-        """Give back and close everything; raise what interrupted that at the end."""
+        """Release and close everything; raise an interruption at the end."""
         released = self._release(reversed(list(self._parts.values())))
         closed = self._tools.leave() if self._tools is not None else close_all(())
         if text := closed.text():

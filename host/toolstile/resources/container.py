@@ -1,4 +1,4 @@
-"""Open resources: built when first asked for, along what they depend on, and closed at the end."""
+"""Open resources: built with their dependencies when first requested, closed at the end."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Thread(threading.local):
 
 
 def _refuse_circle(wanted: Construction, stack: list[Construction]) -> None:
-    """Raise if what is being made waits, in the end, for the thread that wants it.
+    """Raise if a resource under construction waits for the thread that requests it.
 
     Raises:
         CircularDependencyError: Naming the circle.
@@ -104,11 +104,11 @@ _DECIDERS: dict[Any, str] = {SessionStore: "the session store", Decider: "the le
 
 
 class OpenScope:
-    """Resources that can be asked for; leaving the `with` block closes what was made for it.
+    """Resources to request; leaving the `with` block closes those built in it.
 
     Args:
         bindings: How each type is made.
-        lock: Guards the instances, also those of other scopes.
+        lock: Guards the instances, also of other scopes.
 
     Attributes:
         built: The instances that live for this scope.
@@ -116,7 +116,7 @@ class OpenScope:
         known: The instances by their ids.
         owned: The instances to close with this scope, oldest first.
         closed: Whether it was left.
-        loop_of: Gives the event loop on which async resources are closed, where there is one.
+        loop_of: Gives the event loop on which async resources are closed, or None.
     """
 
     __slots__ = ("bindings", "building", "built", "closed", "known", "lock", "loop_of", "owned")
@@ -138,11 +138,11 @@ class OpenScope:
         return kind in self.bindings
 
     def find(self, kind: type[Any]) -> Instance:
-        """Return what is bound for a type, built if need be."""
+        """Return the resource of a type, built if necessary."""
         raise NotImplementedError
 
     def leave(self) -> Failures:
-        """Close everything built for it, newest first; return what could not be closed."""
+        """Close everything built for it, newest first; return the failures."""
         with self.lock:
             self.closed = True
             owned, self.owned = self.owned, []
@@ -191,7 +191,7 @@ class Container(OpenScope):
         self._thread = _Thread()
 
     def is_portable(self, kind: type[object]) -> bool:
-        """Tell whether what is bound for a type may cross into another process."""
+        """Return whether the resource of a type may cross into another process."""
         binding = self.bindings.get(kind)
         return binding is not None and binding.portable
 
@@ -201,7 +201,7 @@ class Container(OpenScope):
         return place_of(getattr(provider, "__wrapped__", provider))
 
     def settled(self, kind: type[Any]) -> Instance | None:
-        """Return a singleton that stands ready: the short way to what most calls ask for."""
+        """Return a singleton that is built already: the quick path of most requests."""
         found = self.built.get(kind)
         return None if self.closed else found
 
@@ -248,7 +248,7 @@ class Container(OpenScope):
         self.leave().raise_any()
 
     def find(self, kind: type[Any], scope: OpenScope | None = None) -> Instance:
-        """Return what is bound for a type, built if need be, to the scope of a call or outside."""
+        """Return the resource of a type, built if necessary, for a call or outside of calls."""
         found = self.settled(kind)
         if found is not None:
             return found
@@ -320,7 +320,7 @@ class Container(OpenScope):
                     refuse_coroutine(finishing, f"post_construct() of {name_of(type(instance))}")
                 self._recover(instance)
         except BaseException as error:
-            # Half built it stays nowhere, so whatever it already holds has to be given back here.
+            # Because nothing keeps a half-built resource, its parts are closed here.
             note = close_all([instance], self.loop_of).text()
             if note:
                 error.add_note(note)
@@ -337,7 +337,7 @@ class Container(OpenScope):
             return
         file = os.path.realpath(locked)
         for decider, name in _DECIDERS.items():
-            with suppress(CircularDependencyError):  # of one that is made of this resource
+            with suppress(CircularDependencyError):  # by a resource that depends on this one
                 database = getattr(self.get(decider, None), "database", None)
                 if database is not None and os.path.realpath(database) == file:
                     raise ConfigurationError(
@@ -352,7 +352,7 @@ class Container(OpenScope):
             self._recover(instance)
 
     def _recover(self, instance: object) -> None:
-        """Let a resource that was left in the middle of a commit ask what became of it."""
+        """Let a resource that was left in the middle of a commit find out the decision."""
         if isinstance(instance, SupportsRecovery) and any(
             each in self.bindings for each in _DECIDERS
         ):
@@ -392,7 +392,7 @@ class Container(OpenScope):
 
 
 class ToolScope(OpenScope):
-    """The resources within one call: those that live for it, and all others."""
+    """The resources within one call: the call's own, and all others."""
 
     __slots__ = ("_container",)
 
@@ -402,7 +402,7 @@ class ToolScope(OpenScope):
         self._container = container
 
     def find(self, kind: type[Any]) -> Instance:
-        """Return what is bound for a type, built if need be."""
+        """Return the resource of a type, built if necessary."""
         return self._container.find(kind, self)
 
 

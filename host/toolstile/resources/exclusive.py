@@ -2,7 +2,7 @@
 
 A tree holds a lock through the claims of its calls, which stand on one another: only the
 innermost one uses the resource, and a call may step in when that one is its own ancestor. So a
-savepoint is always undone before those that it stands on. Calls side by side in one tree take
+savepoint is always undone before the earlier ones. Calls side by side in one tree take
 turns, as calls of other trees do.
 """
 
@@ -65,7 +65,7 @@ def _call_of(mark: Any) -> Any:
 
 
 class OneShotGate:
-    """Something to wait for that happens once: threads and event loops are told by a callback.
+    """Something to wait for that happens once: a callback wakes threads and event loops.
 
     A callback runs on the thread that opens the gate, and neither raises nor waits.
 
@@ -93,7 +93,7 @@ class OneShotGate:
 
     def _tell(self, callback: Callable[[], None]) -> None:
         callback()
-        # Another thread that opens it may have told it as well.
+        # Another thread that opens it may have called it as well.
         with suppress(ValueError):
             self._callbacks.remove(callback)
 
@@ -135,7 +135,7 @@ class Ticket(OneShotGate):
         self.error: ResourceBusyError | None = None
 
     def leave_queue(self) -> None:
-        """Give up the place, unless it is taken or given up."""
+        """Leave the queue, unless the place is taken or left already."""
         with _mutex:
             if self in self.claim.lock.queue:
                 self.claim.lock.queue.remove(self)
@@ -225,7 +225,7 @@ class Claim:
         return ticket
 
     def abandon(self, *, patience: float = 0.0) -> None:
-        """Keep the lock for a call that nobody waits for any more.
+        """Keep the lock for an abandoned call.
 
         Args:
             patience: Seconds for which others may begin to wait for it to end.
@@ -264,7 +264,7 @@ class Claim:
                 log.exception("Rolling back %s after an abandoned call failed", self.lock.name)
 
     def begin_to_end(self) -> Claim | None:
-        """Let no claim stand on this one any more; return the one that does, if there is one."""
+        """Let no claim build on this one. Return the claim that does, or None."""
         with _mutex:
             above = self.above
             self.ending = above is None
@@ -323,7 +323,7 @@ class ExclusiveLock:
         return is_within(call, innermost.call)
 
     def advance(self) -> None:
-        """Grant what can be granted, in order, and refuse what then waits in a circle."""
+        """Grant claims in order, and refuse claims that then wait in a circle."""
         trees: set[Hashable] = set()
         for ticket in list(self.queue):
             if self.admits(ticket.claim.call):
@@ -373,7 +373,7 @@ def lock_of(resource: object) -> ExclusiveLock:
 
 
 def is_within(call: Claimant, other: object) -> bool:
-    """Tell whether a call is another one or was made, directly or not, by it."""
+    """Return whether a call is another call or a descendant of it."""
     each: Claimant | None = call
     while each is not None and each is not other:
         each = each.parent
@@ -401,7 +401,7 @@ def _circle(call: Claimant, lock: ExclusiveLock) -> list[ExclusiveLock]:
 
 
 def _blocker(holder: Claimant, waiter: Claimant) -> Claimant | None:
-    """Return the call that has to end before `waiter` can have what `holder` has, if any.
+    """Return the call that must end before `waiter` can take over from `holder`, or None.
 
     Other trees get the lock when the holder's whole tree has ended. In its own tree it goes up
     from call to parent call, until that is one which made the waiter too.
@@ -445,11 +445,11 @@ class CallOwner(Claimant, Protocol):
         """Raise `CallClosed` once the call is over or abandoned."""
 
     def before_exclusive(self, kind: type[Any]) -> OneShotGate | None:
-        """Refuse an exclusive resource by raising, or say what has to come first."""
+        """Raise to refuse an exclusive resource, or return the condition to wait for."""
         ...
 
     def off_loop(self, function: Callable[[], Any]) -> Awaitable[Any]:
-        """Call a function that may wait, while an event loop goes on."""
+        """Call a function that may wait, without blocking an event loop."""
         ...
 
     def paused(self) -> AbstractContextManager[None]:
@@ -512,12 +512,12 @@ class Waiter:
                     bell.get(timeout=_patience(self.owner))
 
     async def suspend(self, turn: OneShotGate, name: str) -> None:
-        """Wait in this task; arguments and errors are those of `block`."""
+        """Wait in this task; with the arguments and errors of `block`."""
         loop = asyncio.get_running_loop()
         bell = asyncio.Event()
 
         def ring() -> None:
-            # A loop that is closed has nobody waiting in it any more.
+            # Nothing waits in a closed loop.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(bell.set)
 

@@ -1,7 +1,7 @@
 """Transactions by hand, for code that runs tools past the host.
 
 Calls that the host dispatches need none of this: each works on a branch. Where something else
-runs the tool - another framework's native ones, say - these put back what it did.
+runs the tool - another framework's native ones, say - these undo its changes.
 
 Participants are:
 
@@ -52,7 +52,7 @@ class Snapshotable(Protocol):
     """A resource whose state can be kept and put back."""
 
     def snapshot(self) -> Any:
-        """Return what `restore` needs to put the state back as it is now."""
+        """Return the data with which `restore` restores the present state."""
         ...
 
     def restore(self, snapshot: Any) -> None:
@@ -60,10 +60,10 @@ class Snapshotable(Protocol):
 
 
 class Present(Protocol):
-    """Resources that tell what has been built: a container, or `context.resources`."""
+    """Resources that list the built ones: a container, or `context.resources`."""
 
     def present(self) -> Sequence[Any]:
-        """Return what has been built so far."""
+        """Return the resources built so far."""
         ...
 
 
@@ -74,7 +74,7 @@ class ToolSnapshot:
     Args:
         tag: The name that its maker gave it.
         session: The session's part.
-        kept: Each resource that takes part with a snapshot of its own.
+        kept: Each resource that takes part, with its snapshot.
         resources: The resources it was taken of.
         transaction: The transaction that holds exclusive resources for it, if one does.
     """
@@ -89,7 +89,7 @@ class ToolSnapshot:
 def create_snapshot(
     session: SessionProtocol, resources: Present, *, tag: str | None = None
 ) -> ToolSnapshot:
-    """Return the state of a session and its resources as it is now.
+    """Return the present state of a session and its resources.
 
     Args:
         session: The session.
@@ -113,7 +113,7 @@ def restore_snapshot(session: SessionProtocol, resources: Present, snapshot: Too
         SnapshotError: When it is not a snapshot, was taken of another session or of other
             resources, or holds exclusive ones and its transaction is over; nothing has been put
             back.
-        ResourceError: Listing what could not be put back.
+        ResourceError: Listing the resources that could not be restored.
     """
     if not isinstance(cast("object", snapshot), ToolSnapshot):
         raise SnapshotError(
@@ -142,7 +142,7 @@ def restore_snapshot(session: SessionProtocol, resources: Present, snapshot: Too
 def tool_transaction(
     session: SessionProtocol, resources: Present, *, tag: str | None = None
 ) -> Generator[ToolSnapshot]:
-    """Keep what the block does, or, when anything is raised in it, nothing.
+    """Keep the changes of the block; on any exception in it, undo them.
 
     Args:
         session: The session.
@@ -150,7 +150,7 @@ def tool_transaction(
         tag: A name for the snapshot and for messages.
 
     Yields:
-        The snapshot of the beginning; restore it to put things back and go on.
+        The snapshot of the beginning; restore it to undo the changes and continue.
 
     Raises:
         ResourceBusyError: When a call holds an exclusive resource.
@@ -165,7 +165,7 @@ def tool_transaction(
 
 
 class PendingToolTracker:
-    """Puts back what tools did that fail, where only their begin and end can be seen.
+    """Undoes the changes of failed tools, of which only begin and end are known.
 
     Args:
         session: The session.
@@ -213,7 +213,7 @@ class PendingToolTracker:
             self._pending[tool_use_id] = (tool_name, transaction)
 
     def end_tool_execution(self, *, tool_use_id: str, success: bool) -> bool:
-        """Keep what the tool did, or put the state back.
+        """Keep the tool's changes, or restore the state.
 
         An id that has not begun is ignored: not every tool is announced.
 
@@ -221,7 +221,7 @@ class PendingToolTracker:
             Whether the state was put back.
 
         Raises:
-            ResourceError: Listing what could not be kept or put back.
+            ResourceError: Listing the resources that could not be kept or restored.
         """
         with self._lock:
             _, transaction = self._pending.pop(tool_use_id, (None, None))

@@ -1,4 +1,4 @@
-"""The resources of a policy's `reserve`, which note what it takes of a counter."""
+"""The resources of a policy's `reserve`, which record its reservations at a counter."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = logging.getLogger("toolstile.policies")
 
 
 class ReservingResources:
-    """Resources that give back what was taken of a counter in a block that fails."""
+    """Resources that return a counter's reservations if the block fails."""
 
     def __init__(self, resources: ResourceResolver) -> None:
         self._resources = resources
         self.taken: list[tuple[Counter, str]] = []
 
     def __getattr__(self, name: str) -> Any:
-        """Return what else the resources offer."""
+        """Return other attributes of the resources."""
         return getattr(self._resources, name)
 
     def __contains__(self, kind: type[object]) -> bool:
@@ -40,7 +40,7 @@ class ReservingResources:
         """Begin a block that may take something."""
 
     def __exit__(self, raised: object, *_: object) -> None:
-        """Give back what was taken if the block has failed; else it counts until it expires."""
+        """Return the reservations if the block failed; else they count until they expire."""
         if raised is not None:
             self._give_back()
 
@@ -64,7 +64,7 @@ class _Noting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._counter, name)
 
-    @deferred_interrupts()  # between a reservation and its note nobody gives it back
+    @deferred_interrupts()  # an interruption would lose a reservation before its record
     def reserve(self, *asked: Any, **named: Any) -> Reservation:
         answer = self._counter.reserve(*asked, **named)
         if answer.granted and answer.is_new:
@@ -73,7 +73,7 @@ class _Noting:
 
 
 def counting_apart(registry: ResourceRegistry, *, anew: bool) -> ResourceRegistry:
-    """Return the bindings with a counter that leaves the bound one as it is."""
+    """Return the bindings with a recording counter over the bound one."""
     wanted: Any = Counter
     bound = registry.bindings.get(wanted)
     if bound is None:

@@ -1,4 +1,4 @@
-"""Closing and undoing several things, each of which may fail, with all failures collected."""
+"""Closing and undoing of several things, with the failures of all collected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def name_of(kind: Any) -> str:
 
 
 def unbound(kind: Any, bound: Iterable[Any]) -> UnboundResourceError:
-    """Return the error for a type that nothing is bound for; names what is bound."""
+    """Return the error for a type without a binding; it lists the bound types."""
     wanted = name_of(kind)
     names = sorted({name_of(each) for each in bound})
     if isinstance(kind, str):
@@ -124,7 +124,7 @@ _RETURN_IT: Final = (
 
 
 def refuse_coroutine(returned: object, what: str, remedy: str = _RETURN_IT) -> None:
-    """Raise if a method that nobody awaits is async, and so did not run.
+    """Raise if a method is async, and so did not run, because nothing awaits it here.
 
     Raises:
         ResourceError: Naming the method, with the remedy.
@@ -149,11 +149,11 @@ def _closing_method(instance: Any) -> Callable[[], Any] | None:
 
 
 def close_all(instances: Iterable[object], loop_of: LoopOf | None = None) -> Failures:
-    """Close what can be closed, in the order given, also after errors.
+    """Close everything that can be closed, in the order given, also after errors.
 
     Args:
         instances: The instances.
-        loop_of: Gives the event loop on which an async one is closed; else it has one of its own.
+        loop_of: Gives the event loop on which an async one is closed; else a new loop.
     """
     failures = Failures("closing")
     for instance in filter(is_closeable, instances):
@@ -173,7 +173,7 @@ def _wait_for(closing: Awaitable[object], loop_of: LoopOf | None) -> None:
         await closing
 
     loop = None if loop_of is None else loop_of()
-    # The loop cannot go on while its own thread waits.
+    # The loop cannot run while its own thread waits.
     if (
         loop is None
         or not loop.is_running()

@@ -31,8 +31,8 @@ class Role(Enum):
 def role_of(instance: object) -> Role:
     """Return how an instance takes part.
 
-    The methods must be those of its class and take what the host passes: an object that
-    happens to have a `commit()` of its own, such as a database session, is plain.
+    The methods must be methods of its class and take the host's arguments: an object that
+    happens to have a `commit()`, such as a database session, is plain.
     """
     if has_method(instance, "branch", 2):
         return Role.BRANCHABLE
@@ -97,7 +97,7 @@ class _Snapshots:
 
 
 def as_exclusive(instance: Any) -> Any:
-    """Return what begins, commits and rolls back the use of an exclusive instance."""
+    """Return the methods that begin, commit and roll back the use of an exclusive instance."""
     return instance if has_savepoints(instance) else _Snapshots(instance)
 
 
@@ -107,7 +107,7 @@ _LATE: Final = "The branch was made, or joined, when its call was over; let it e
 
 
 class BranchPart:
-    """A call's branch of a `Branchable` resource; what else the branch offers shows through.
+    """A call's branch of a `Branchable` resource, with the branch's other attributes.
 
     Args:
         branch: The branch.
@@ -131,7 +131,7 @@ class BranchPart:
 
     @property
     def key(self) -> str | None:
-        """The key by which a decider elsewhere knows the call."""
+        """The key of the call at a decider."""
         return getattr(self.branch, "key", None)
 
     @key.setter
@@ -150,7 +150,7 @@ class BranchPart:
         return self.branch.prepare()
 
     def commit(self) -> Awaitable[None] | None:
-        """Make the changes those of the resource, or of the parent call's branch."""
+        """Merge the changes into the resource, or into the parent call's branch."""
         self._done = True
         return self.branch.commit()
 
@@ -162,14 +162,14 @@ class BranchPart:
         return self.branch.rollback()
 
     def leave(self) -> None:
-        """Leave what is prepared to recovery: nobody knows whether the call was kept."""
+        """Leave the prepared changes to recovery, because the decision is unknown."""
         self._done = True
         leave = getattr(self.branch, "leave", None)
         if leave is not None:
             leave()
 
     def release(self) -> None:
-        """Roll back what came too late to be rolled back or kept with the call.
+        """Roll back changes that came too late to be rolled back or kept with the call.
 
         Raises:
             ResourceError: When that would have to be awaited.
@@ -208,7 +208,7 @@ class ExclusivePart:
 
     @property
     def open(self) -> bool:
-        """True when the lock is held and what was done is neither committed nor rolled back."""
+        """True while the lock is held and the changes are neither committed nor rolled back."""
         return not self._done and self.claim.held
 
     def begin(self) -> None:
@@ -222,7 +222,7 @@ class ExclusivePart:
                 self.claim.open_to_nested()
 
     def prepare(self) -> Awaitable[None] | None:
-        """Check that nothing stands on what this call did, and let the resource prepare it.
+        """Check that nothing builds on this call's changes, and let the resource prepare them.
 
         A nested call that was cancelled and is about to end is waited for.
 
@@ -257,13 +257,13 @@ class ExclusivePart:
                 self.exclusive.prepare(savepoint)
 
     def commit(self) -> None:
-        """Keep what was done and give the lock back, also after errors."""
+        """Keep the changes and release the lock, also after errors."""
         if not self._done:
             self._done = True
             self._end("committing", self.exclusive.commit, None)
 
     def rollback(self) -> None:
-        """Undo what was done and give the lock back; a second time does nothing.
+        """Undo the changes and release the lock; a second time does nothing.
 
         The changes of an abandoned call are undone by `release`, once it has ended.
         """
@@ -271,13 +271,13 @@ class ExclusivePart:
             self.release()
 
     def release(self) -> None:
-        """Undo what was done, now or as soon as nothing stands on it any more."""
+        """Undo the changes, now or as soon as nothing builds on them."""
         if not self._done:
             self._done = True
             self.claim.when_innermost(self._undo)
 
     def join(self, parent: ExclusivePart) -> None:
-        """Make what a nested call did a part of what its parent did."""
+        """Merge a nested call's changes into its parent's."""
         self._done = True
         parent._savepoints += self._savepoints
         self.claim.leave(parent.claim)

@@ -1,4 +1,4 @@
-"""Configuration: where it is found, what overrides it, and how its faults are told."""
+"""Configuration: the search for its file, the variables that override it, and its faults."""
 
 from __future__ import annotations
 

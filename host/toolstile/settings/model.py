@@ -88,13 +88,13 @@ Plugins = Annotated[
 
 
 class ToolCorrection(BaseModel):
-    """A table `[tools.NAME]`: what holds of a tool in place of what its author says.
+    """A table `[tools.NAME]`: corrections of a tool's declarations.
 
     Args:
-        category: What a call does.
+        category: The effect of a call.
         consequence: How much hangs on it.
         requires_confirmation: Whether a person must approve every call.
-        timeout: Seconds until a call is given up, `"none"` for never.
+        timeout: Seconds until a call times out, `"none"` for never.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -106,7 +106,7 @@ class ToolCorrection(BaseModel):
 
 
 class PolicyTable(BaseModel):
-    """The table `[policy]`: what holds beside the `[[policies]]` tables.
+    """The table `[policy]`: the default beside the `[[policies]]` tables.
 
     Args:
         default: The decision on calls that no policy allows by name: `deny` denies them.
@@ -161,7 +161,7 @@ class Settings(HostTable):
         optional_plugins: Plugins that may be absent although the configuration has a table for
             them; the table of any other absent plugin is an error.
         durability: Whether all that is kept survives a loss of power, or only that of a process.
-        timeout: Seconds until a tool's call is given up, None for never; in a file, `"none"`.
+        timeout: Seconds until a tool's call times out, None for never; in a file, `"none"`.
         approver: The plugin that answers when a person has to decide.
         approval_timeout: Seconds until an unanswered approval counts as denied, None for never;
             in a file, `"none"`.
@@ -209,7 +209,7 @@ class Settings(HostTable):
     if not TYPE_CHECKING:  # its fields are its parameters
 
         def __init__(self, **given: Any) -> None:
-            """Check what Python gave as a file is checked, and tell it in the same words."""
+            """Check arguments of Python as a file is checked, with the same messages."""
             own = {name: given.pop(name) for name in ("path", "variables") if name in given}
             table = validate_table(HostTable, given, plugin=None, source="Settings")
             super().__init__(**dict(table), **own)
@@ -269,7 +269,7 @@ class Settings(HostTable):
         return Settings(**{**dict(self), **changes})
 
     def table_of(self, plugin: str) -> Mapping[str, Any]:
-        """Return a plugin's table, empty where there is none.
+        """Return a plugin's table; empty if it has no table.
 
         The name may be spelt as an environment variable has to spell it, with `_` for `-`.
         """
@@ -277,14 +277,14 @@ class Settings(HostTable):
         return {} if name is None else self.plugins[name]
 
     def table_name(self, plugin: str) -> str | None:
-        """Return the name that a plugin's table goes by, or None where there is none."""
+        """Return the name of a plugin's table, or None if it has no table."""
         if plugin in self.plugins:
             return plugin
         wanted = folded(plugin)
         return next((name for name in self.plugins if folded(name) == wanted), None)
 
     def source_of(self, key: str) -> str:
-        """Return what a message calls the place of a dotted key: a variable or the file."""
+        """Return the source of a dotted key for messages: a variable or the file."""
         at = key
         while at:
             if at in self.variables:

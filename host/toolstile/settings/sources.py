@@ -64,7 +64,7 @@ def _project_table(path: Path) -> Mapping[str, Any] | None:
 
 
 def read_toml(path: Path) -> Mapping[str, Any]:
-    """Return what a TOML file holds; `ConfigurationError` where it cannot be read."""
+    """Parse a TOML file; `ConfigurationError` if it cannot be read."""
     content = _bytes(path)
     try:
         return deepcopy(_parsed(content))
@@ -85,7 +85,7 @@ def _parsed(content: bytes) -> Mapping[str, Any]:
 
 
 def _is_there(path: Path) -> bool:
-    """Tell whether something is at a path; what cannot be read is not passed over."""
+    """Return whether a path exists; an unreadable path is an error."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -160,7 +160,7 @@ def overrides(
             key = KEYS[variable]
             value = text if key in _TEXTS else as_toml(text)
             if key == "approval_spent":
-                # What a variable says is relative to where the process was started.
+                # The path of a variable is relative to the working directory of the process.
                 value = str(Path.cwd() / expanded(Path(text)))
             yield variable, (key,), value
         elif variable.startswith(TABLES):
@@ -184,7 +184,7 @@ def as_toml(text: str) -> Any:
 
 
 def apply(values: Mapping[Keys, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with values in their places; the one given stays as it is."""
+    """Return a copy of a document with values in their places."""
     result = dict(document)
     for keys, value in values.items():
         at = result
@@ -264,14 +264,14 @@ def load(
     config: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Return the settings that hold in a directory, or those of a named file.
+    """Return the settings of a directory, or of a named file.
 
     A file is looked for upward from `start`, by default the working directory. The variables of
     the environment override it.
 
     Raises:
-        ConfigurationError: Naming the file or variable, the key, what was expected and
-            what was found.
+        ConfigurationError: Naming the file or variable, the key, the expected and
+            the found value.
     """
     variables = os.environ if environ is None else environ
     path, document = _document(start, config)

@@ -30,14 +30,14 @@ from toolstile_hookspecs.support.text import nearest, suggest
 def keys_within(model: type[Any], path: Sequence[str | int]) -> list[str]:
     """Return the keys that a table within a model's table may have.
 
-    Names in the path that are not fields, as those of a mapping, and positions lead nowhere else.
+    Names in the path that are not fields, such as keys of a mapping, and positions are passed over.
     """
     *_, models = _along(model, path)
     return [key for type_ in dict.fromkeys(models) for key in fields(type_)]
 
 
 def _along(model: type[Any], path: Iterable[str | int]) -> Iterator[list[type[Any]]]:
-    """Yield the models that each step of a path is in, and those where it leads."""
+    """Yield the models at each step of a path, and at its end."""
     models = [model]
     for step in path:
         yield models
@@ -47,7 +47,7 @@ def _along(model: type[Any], path: Iterable[str | int]) -> Iterator[list[type[An
 
 
 def fields(model: type[Any]) -> dict[str, Any]:
-    """Return the types of what a pydantic model or a dataclass takes, by the keys of a table.
+    """Return the types of the fields of a pydantic model or a dataclass, by the keys of a table.
 
     Of another class there are none.
     """
@@ -67,7 +67,7 @@ def _hints(model: type[Any]) -> dict[str, Any]:
     try:
         return get_type_hints(model)
     except (NameError, TypeError):
-        # What is wrong with its types is told when a table is validated.
+        # Faults of its types are reported when a table is validated.
         return {}
 
 
@@ -104,7 +104,7 @@ def holds_secret(path: Iterable[str | int], model: type[Any] | None = None) -> b
 
 
 def _unprinted(model: type[Any]) -> set[str]:
-    """Return the fields that a pydantic model keeps out of its own `repr`."""
+    """Return the fields that a pydantic model keeps out of its `repr`."""
     known = getattr(model, "model_fields", {})
     return {info.validation_alias or name for name, info in known.items() if not info.repr}
 
@@ -165,15 +165,15 @@ def validate_table(
     """Return a table as an instance of the model; unknown keys are refused in any case.
 
     Args:
-        model: What the table must fit: a pydantic model or a dataclass.
+        model: The schema of the table: a pydantic model or a dataclass.
         table: The table, as TOML gives it.
         plugin: The plugin it belongs to, None for the host's own.
         source: The file's name, or a function that gives the source of a dotted key.
-        others: Further keys that somebody else reads.
+        others: Further keys, which the host reads.
 
     Raises:
-        ConfigurationError: Naming for every fault the source, the key, what was expected
-            and what was found. Secrets are not shown.
+        ConfigurationError: Naming for every fault the source, the key, the expected
+            and the found value. Secrets are not shown.
     """
     prefix: Keys = () if plugin is None else ("plugins", plugin)
     try:
@@ -199,13 +199,13 @@ def validate_table(
 @lru_cache(maxsize=512)
 def _adapter(model: type[Any]) -> TypeAdapter[Any]:
     adapter = TypeAdapter(model)
-    # It raises where annotations name what is not defined; else that is told without the name.
+    # Because pydantic's later error lacks the undefined name, it is raised here.
     adapter.rebuild()
     return adapter
 
 
 def show(value: object) -> str:
-    """Return a value in words, its beginning where it is long.
+    """Return a value in words, shortened if it is long.
 
     Example:
         >>> show("abc"), show(5), show({})
@@ -255,7 +255,7 @@ def _fault(
     path, at = _follow(error, table)
     place = (*prefix, *path)
     cause = error.get("ctx", {}).get("error")
-    # What does not fit together is told by its model, and is not a value in the place of another.
+    # The message of a model's own check names the fault; its input is the whole table.
     if isinstance(cause, DefinitionError) or (cause and isinstance(error["input"], Mapping)):
         return place, str(cause).rstrip(".")
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
@@ -340,7 +340,7 @@ def _unknown(model: type[Any], path: Keys, others: Sequence[str], found: object)
     if not known:
         return "is not a known key; remove it, there are none"
     near, listed = suggest(str(path[-1]), known), ", ".join(known)
-    # Both names are alike, and a misspelt table of a policy has to lead to the one that makes one.
+    # Both names are alike; a misspelt table of a policy must lead to `policies`.
     alike = _TABLES in fields(model) and nearest(str(path[0]), ("policies", "policy"))
     if alike and (not near or not path[1:]):
         return f"is not a known key{_MEANT_POLICIES}"
@@ -357,7 +357,7 @@ LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, Abstr
 
 
 def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:
-    """Return a table in which the values of the model's fields of paths, or lists, are absolute.
+    """Return a table with absolute paths in the model's fields of paths, or of lists of paths.
 
     Example:
         >>> from dataclasses import dataclass

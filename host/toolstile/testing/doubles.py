@@ -16,7 +16,7 @@ START: Final = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 
 class FakeClock:
-    """A clock that goes on when told to; both readings go on together.
+    """A clock that a test advances; both readings advance together.
 
     Args:
         start: The time it begins with, aware.
@@ -69,7 +69,7 @@ class ScriptedModel:
 
     Args:
         *script: The answers, in order, or functions of the request that give one.
-        usage: The tokens of each reply, None where it tells none.
+        usage: The tokens of each reply; None if the reply has no usage.
 
     Attributes:
         requests: The requests, in order.
@@ -161,7 +161,7 @@ class InOrder:
 class Answers:
     """A plugin that answers calls in the handlers' place.
 
-    Lookup, parsing, policies and rendering go on as ever. A call of a tool without an answer is
+    Lookup, parsing, policies and rendering stay the same. A call of a tool without an answer is
     refused, and kept in `unexpected`; the fixture `toolstile_tools` then fails the test at its end.
 
     Args:

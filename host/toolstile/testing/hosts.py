@@ -44,7 +44,7 @@ class Hosts:
                 `approval_key` with `approval_spent`, for hosts that resume each other's calls.
 
         Raises:
-            PluginError: When a plugin is wrong or not installed; says what and what to do.
+            PluginError: A plugin is wrong or not installed; names the cause and the remedy.
             ConfigurationError: When a setting does not fit.
         """
         there = {found.name: found for found in installed()}
@@ -71,7 +71,7 @@ class Hosts:
 def with_plugin_table(
     settings: Tables | Settings | None, plugin: str, table: Mapping[str, Any]
 ) -> Settings:
-    """Return settings in which a plugin's table has further keys."""
+    """Return settings with further keys in a plugin's table."""
     made = settings if isinstance(settings, Settings) else Settings(plugins=settings or {})
     tables = {**made.plugins, plugin: {**made.table_of(plugin), **table}}
     return made.replaced(plugins=tables)

@@ -1,6 +1,6 @@
-"""Assertions about what became of a call; a failed one shows the call as a person wants to read it.
+"""Assertions about the outcome of a call; a failed one shows the call in readable form.
 
-Of outcomes in a batch, an exception may stand in an outcome's place; it is told of, too.
+A batch may hold an exception in an outcome's place; the assertions report it, too.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def assert_ok(
     """Check that a call succeeded.
 
     Args:
-        outcome: What became of it.
-        value: What its value has to equal; anything unless given.
-        contains: What the text for the model has to hold, one text or several.
+        outcome: The outcome of the call.
+        value: The expected value; any value unless given.
+        contains: One or several texts that the text for the model must contain.
 
     Returns:
         Its value.
@@ -76,10 +76,10 @@ def assert_failed(
     """Check that a call did not succeed.
 
     Args:
-        outcome: What became of it.
-        status: What it has to be, such as `"denied"` or `Status.INVALID`; any failure if None.
+        outcome: The outcome of the call.
+        status: The expected status, such as `"denied"` or `Status.INVALID`; any failure if None.
         stage: How far it has to have come; anywhere if None.
-        contains: What the text for the model has to hold, one text or several.
+        contains: One or several texts that the text for the model must contain.
 
     Returns:
         The text for the model.
@@ -113,7 +113,7 @@ def assert_failed(
 
 
 def described(outcome: Outcome | BaseException) -> str:
-    """Return a call and what became of it in lines, for people; secret arguments are masked."""
+    """Return a call and its outcome in lines, for people; secret arguments are masked."""
     if isinstance(outcome, BaseException):
         return _line("raised", f"{type(outcome).__name__}: {outcome}")
     event = outcome.event

@@ -38,9 +38,9 @@ class Workbench:
 
     Args:
         host: The host.
-        executor: What dispatches its calls.
+        executor: The executor that dispatches its calls.
         driver: Through which driver `call` and its like go.
-        answers: What answers in the handlers' place, if anything does.
+        answers: The stand-in of the handlers, if there is one.
 
     Example:
         >>> tools = toolstile_tools(add)  # doctest: +SKIP
@@ -64,14 +64,14 @@ class Workbench:
         return tuple(self.session[ToolInvoked].all())
 
     def settings_of(self, plugin: object) -> Any:
-        """Return the validated settings of a plugin that was given; None where it declares none."""
+        """Return the validated settings of a given plugin; None if it declares no settings."""
         plugins = self.host.plugins
         loaded = (plugins.loaded(each.name) for each in plugins.reports if each.hooks)
         own = (each.contribution.settings for each in loaded if each.plugin is plugin)
         return next(own, None)
 
     def call(self, name: str, /, **arguments: Any) -> Outcome:
-        """Call a tool, and wait for what becomes of it."""
+        """Call a tool, and wait for its outcome."""
         return self.dispatch(ToolCall(name, arguments))
 
     def acall(self, name: str, /, **arguments: Any) -> Coroutine[Any, Any, Outcome]:
@@ -104,10 +104,10 @@ class Workbench:
 
 
 class Workbenches:
-    """Makes workbenches over hosts of their own; they are closed with the test.
+    """Makes workbenches, each over a new host; all are closed with the test.
 
     Args:
-        hosts: What opens hosts.
+        hosts: Opens hosts.
         driver: Through which driver they call.
 
     Example:
@@ -132,14 +132,14 @@ class Workbenches:
         Args:
             plugins: As `Hosts` takes them: modules, objects, names of installed plugins, tools.
             settings: The plugins' tables by name, or the settings as a whole.
-            answers: What answers in the handlers' place: a mapping from tools to answers, see
+            answers: The stand-in of the handlers: a mapping from tools to answers, see
                 `Answers`, or the file of a record.
-            options: What a host takes (`policies`, `approver`, `clock`, `timeout`,
-                `interrupts`), and what an executor takes (`session`, `session_id`, `prompt`,
+            options: Arguments of a host (`policies`, `approver`, `clock`, `timeout`,
+                `interrupts`), and of an executor (`session`, `session_id`, `prompt`,
                 `resources`, `user_id`, `dry_run` and so on).
 
         Raises:
-            PluginError: When a plugin is wrong or not installed; says what and what to do.
+            PluginError: A plugin is wrong or not installed; names the cause and the remedy.
             ConfigurationError: When a setting or an option does not fit.
         """
         _refuse_unknown(options)
@@ -159,7 +159,7 @@ class Workbenches:
         return Workbench(host, executor, self._driver, given)
 
     def close(self) -> list[str]:
-        """Close the executors; return what was called without there being an answer."""
+        """Close the executors; return the calls that had no answer."""
         self._stack.close()
         return [why for each in self._answers for why in each.unexpected]
 

@@ -48,7 +48,7 @@ class Checked:
 
 def check(host: Host, args: argparse.Namespace) -> int:
     """Check plugins, and print their faults; nothing is started and no tool is called."""
-    # Output of plugins that are imported once more is not a part of the answer.
+    # Because plugins are imported again, their output is not a part of the answer.
     with contextlib.redirect_stdout(sys.stderr):
         host.dialects()  # the reports then have their faults
         checked = [
@@ -77,7 +77,7 @@ def check(host: Host, args: argparse.Namespace) -> int:
 def _of_commands(host: Host, plugin: str) -> Iterator[Diagnostic]:
     """Yield the commands of a plugin that the command line has to leave out.
 
-    Those that another plugin has already are told of with what it offers.
+    Clashes with another plugin's commands are reported with the plugin's offers.
     """
     offered, _ = extensions("command", host.plugins.implementations("toolstile_commands"))
     own = [command for owner, command in offered if owner == plugin]

@@ -1,4 +1,4 @@
-"""`toolstile completion`: the script by which a shell completes commands."""
+"""`toolstile completion`: the script with which a shell completes commands."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _areas(args: argparse.Namespace, running: contextlib.ExitStack) -> Iterator[
         # The plugins can be looked at all the same.
         yield "plugins", of_plugins(Host(settings=Settings(), block=args.block), {})
         return
-    # Without the tools that come late, nobody can tell whether a rule names one.
+    # Until late tools arrive, a rule may name one of them.
     running.enter_context(contextlib.closing(host))
     args.log.setLevel(logging.NOTSET if args.verbose else logging.ERROR)  # findings tell the rest
     strays: list[Diagnostic] = []
@@ -243,7 +243,7 @@ def of_configuration(host: Host) -> Iterator[Diagnostic]:
 
 
 def _of_rules(host: Host) -> Iterator[Diagnostic]:
-    """Yield the policies that name what no tool has, as far as that is known by now."""
+    """Yield the policies with unknown names, as far as the tools are known yet."""
     wrong = host.wrong_rules()
     for fault in wrong:
         yield Diagnostic.error("policies", fault, "When it is fixed, run this again.")
@@ -312,7 +312,7 @@ def _is_path(host: Host, text: str) -> bool:
 def _of_sessions(host: Host) -> Iterator[Diagnostic]:
     """Yield why stored sessions would keep the host from opening."""
     offering = host.plugins.view.providers
-    # Those of others may connect to something as soon as they are built.
+    # Foreign resources may connect to something as soon as they are built.
     if (offering.get(SessionStore), offering.get(Decider)) != ("sessions", "ledger"):
         return
     with contextlib.ExitStack() as built:
@@ -333,7 +333,7 @@ def _diagnosed(host: Host) -> Iterator[Diagnostic]:
                 f"plugin {plugin}", f"Its {HOOK} failed: {one_line(error)}.", "Fix the plugin."
             )
             continue
-        # Nobody has asked for what it offers, so no call fails for what it lacks.
+        # Because its tools are not requested, no call can fail for lack of a dependency.
         is_unasked = host.plugins.loaded(plugin).contribution.on_request is not None
         for finding in cast("list[object]", found):
             if not isinstance(finding, Diagnostic):

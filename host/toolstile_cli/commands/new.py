@@ -75,7 +75,7 @@ def names_for(name: str) -> Names:
     """Return the names of a package, from the plugin's name with or without the prefix.
 
     Raises:
-        ValueError: When it is not a name, or is taken; says why and what to do.
+        ValueError: It is not a name, or is taken; names the cause and the remedy.
 
     Example:
         >>> names_for("toolstile-lunch-menu")["package"]
@@ -127,10 +127,10 @@ def _refuse_taken(plugin: str, package: str) -> None:
 
 
 ENDING: Final = ".txt"
-"""The suffix of templates, so that nobody takes them for code."""
+"""The suffix of templates, which keeps tools from reading them as code."""
 
 USAGE: Final = "usage.md"
-"""The part of the README that each kind has of its own."""
+"""The part of the README that differs by kind."""
 
 PYDANTIC: Final = "pydantic>=2.13"
 """The requirement of a package that uses pydantic, as Toolstile itself does."""
@@ -147,7 +147,7 @@ def write_package(names: Names, kind: str, parent: Path) -> tuple[Path, list[str
         The folder, and the files in it.
 
     Raises:
-        ValueError: When there is such a folder, or none to make it in; says what to do.
+        ValueError: The folder exists, or its parent is missing; names the remedy.
         OSError: When it cannot be written; then nothing is there.
     """
     target = parent / names["distribution"]
@@ -191,7 +191,7 @@ def rendered(names: Names, kind: str) -> dict[str, str]:
 
 
 def _requirements(sources: Mapping[str, str]) -> str:
-    """Return the requirements of a package: Toolstile, and pydantic where it is imported."""
+    """Return the requirements of a package: Toolstile, and pydantic if it is imported."""
     code = "\n".join(text for path, text in sources.items() if path.startswith("src/"))
     needed = [PYDANTIC, requirement()] if _IMPORTS_PYDANTIC.search(code) else [requirement()]
     return ", ".join(f'"{name}"' for name in needed)

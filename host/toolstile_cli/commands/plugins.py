@@ -30,7 +30,7 @@ STATUS: Final[dict[Status, tuple[str, str, str, str]]] = {
 
 
 def plugins(host: Host, args: argparse.Namespace) -> int:
-    """List the plugins; a failed one, or one that cannot be started, with cause and remedy."""
+    """List the plugins; a plugin that failed or cannot be started with cause and remedy."""
     with ExitStack() as running:
         faults = enter_possible_lifespans(host, running)
         reports = tuple(
@@ -72,7 +72,7 @@ def enter_possible_lifespans(
 
 
 def with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:
-    """Return a report that tells of the fault with which a plugin was started, if any."""
+    """Return a report with the fault of a plugin's start, if it had one."""
     if fault is None:
         return report
     return replace(

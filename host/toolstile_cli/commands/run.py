@@ -114,7 +114,7 @@ def run(host: Host, args: argparse.Namespace) -> int:
 
 
 def _is_example(args: argparse.Namespace) -> bool:
-    """Tell whether the session of an example is run, in which calls are meant to fail."""
+    """Return whether an example's session is run, in which calls fail on purpose."""
     return args.file is None
 
 

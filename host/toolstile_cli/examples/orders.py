@@ -42,7 +42,7 @@ class Order:
     status: str = "open"
 
     def render(self) -> str:
-        """Return what the model reads."""
+        """Return the text for the model."""
         goods = f"{self.quantity} x {self.product}"
         return f"#{self.number} {self.customer}: {goods}, {self.status}"
 
@@ -66,7 +66,7 @@ class Orders:
     orders: tuple[Order, ...]
 
     def render(self) -> str:
-        """Return what the model reads."""
+        """Return the text for the model."""
         return "; ".join(order.render() for order in self.orders) or "There are no orders."
 
 
@@ -77,7 +77,7 @@ class CreditChecked:
     customer: str
 
     def render(self) -> str:
-        """Return what the model reads."""
+        """Return the text for the model."""
         return f"{self.customer} is good for orders of any size."
 
 
@@ -119,7 +119,7 @@ def place_order(
 
     Args:
         customer: Who orders.
-        product: What is ordered.
+        product: The product.
         quantity: How many.
         context: The call's.
     """
@@ -194,7 +194,7 @@ def toolstile_sections() -> list[MarkdownSection]:
 def toolstile_check(
     tool: Tool[Any, Any], params: Any, context: ToolContext
 ) -> PolicyDecision | None:
-    """Refuse large orders of customers whose credit nobody has checked."""
+    """Refuse large orders of customers without a credit check."""
     if tool.name != place_order.name or params.product not in PRICES:
         return None
     total = PRICES[params.product] * params.quantity

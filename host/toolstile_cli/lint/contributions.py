@@ -343,9 +343,9 @@ def undefined_name(model: type[Any]) -> str | None:
 
 
 def to_define(name: str, model: type[Any]) -> str:
-    """Return what to do about a name that is not defined, a sentence."""
+    """Return the remedy for an undefined name, a sentence."""
     module = sys.modules.get(model.__module__)
-    # The module of a single file has a name that nobody has written.
+    # The module of a single file has a generated name.
     place = getattr(module, "__file__", None) or model.__module__
     return f"Define or import {name} in {place}."
 

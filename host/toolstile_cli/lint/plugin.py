@@ -98,7 +98,7 @@ def _of_fault(where: str, fault: PluginFault) -> Diagnostic:
 
 
 def _load(report: PluginReport) -> object:
-    """Import a plugin that was refused once more, to see all that is wrong with it."""
+    """Import a refused plugin again, to find all its faults."""
     if report.source == "file" and report.location is not None:
         return load_file(Path(report.location))
     of_that_name = (

@@ -118,7 +118,7 @@ def test_ctrl_c_in_a_parallel_run_ends_at_once(interrupt):
 def test_with_json_stdout_stays_json(interrupt):
     status, out, err, _ = interrupt("sleep", "--json", seconds=60)
     assert status == 130
-    assert "interrupted: what was running is rolled back" in err
+    assert "interrupted: running calls are rolled back" in err
     assert [json.loads(line)["data"] for line in out.splitlines()] == ["first"]
 
 
@@ -129,7 +129,7 @@ def test_a_single_call_says_that_it_is_rolled_back(process, folder):
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=60)
     assert (started.returncode, out) == (130, "")
-    assert err == "toolstile: interrupted: what was running is rolled back.\n"
+    assert err == "toolstile: interrupted: running calls are rolled back.\n"
 
 
 @pytest.mark.slow

@@ -49,7 +49,8 @@ IMPORTS = [
         "a dependency is missing",
         "import zqnothing",
         r"broken cannot be imported: it needs the module 'zqnothing', which is not installed\.",
-        r"Install what provides 'zqnothing', or switch it off with TOOLSTILE_BLOCK=broken\.",
+        r"Install the package that provides 'zqnothing', "
+        r"or switch it off with TOOLSTILE_BLOCK=broken\.",
     ),
     case(
         "it has a syntax error",

@@ -146,7 +146,8 @@ def test_hooks_of_a_class_in_a_file_are_told_to_be_functions(plugins, write):
     )
     assert report.fault == "It implements no hook."
     assert report.remedy == (
-        "Those of its class Suite are methods; write them as functions of the module, without self."
+        "The hooks of its class Suite are methods; write them as functions of the module, "
+        "without self."
     )
 
 

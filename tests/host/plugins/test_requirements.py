@@ -162,7 +162,7 @@ def test_where_warnings_are_errors_nothing_stays_of_it():
     plugins = Plugins(settings=Settings())
     with warnings.catch_warnings():
         warnings.simplefilter("error", ContractDeprecationWarning)
-        with pytest.raises(PluginError, match=r"uses what is deprecated.* since version 1\.3"):
+        with pytest.raises(PluginError, match=r"uses a deprecated name.* since version 1\.3"):
             plugins.register(Old(), "old")
     with pytest.warns(ContractDeprecationWarning):
         assert plugins.register(Old(), "old").status == "loaded"

@@ -143,4 +143,4 @@ def test_a_known_key_of_a_plugin_is_not_the_durability(tmp_path: Path) -> None:
     settings = Settings(plugins={"ledger": {"colour": "red"}})
     with pytest.raises(ConfigurationError) as caught:
         Host(settings=settings).open()
-    assert "(known: store, path, url, lease, wait" in str(caught.value)
+    assert "(known: path, lease, wait" in str(caught.value)
