@@ -1,4 +1,4 @@
-"""Asking for approval: what the approver sees, how long the call waits, which answers count."""
+"""Asking for approval: the request that an approver sees, the wait, the answers that count."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def canonical(call: ActiveCall) -> bytes:
 
 
 def digest_of(call: ActiveCall, diff: str | None = None, arguments: bytes | None = None) -> str:
-    """Return what an approval is bound to: SHA-256 of the tool, its canonical params, the diff."""
+    """Return the SHA-256 of tool, canonical params and diff, which an approval is bound to."""
     shown = call.tool.name.encode() + b"\0" + (canonical(call) if arguments is None else arguments)
     if diff is not None:
         shown += b"\0" + diff.encode(errors="surrogatepass")
@@ -60,7 +60,7 @@ def read_answer(answer: object) -> ApprovalAnswer:
     """Return an approver's answer in one form.
 
     Raises:
-        TypeError: When it is none: then nobody was asked as they should have been.
+        TypeError: When it is no answer, so that no person was asked properly.
     """
     if isinstance(answer, ApprovalAnswer):
         return answer
@@ -90,7 +90,7 @@ def redeem(call: ActiveCall, resumption: Resumption) -> Staged:
     It is used up at once, or in a stored session by the decision that keeps the call.
 
     Raises:
-        CallRejected: When it does not hold; the call does not go on.
+        CallRejected: When it does not hold; the call ends.
     """
     if resumption.redeemed is not None:
         return
@@ -102,7 +102,7 @@ def redeem(call: ActiveCall, resumption: Resumption) -> Staged:
 def _take_back(call: ActiveCall, resumption: Resumption) -> None:
     call.resumption = resumption
     token = resumption.redeemed = call.executor.seal.redeem(resumption.token, bearer_of(call))
-    # A call within another has no decision of its own.
+    # A nested call has no decision apart from its caller's.
     if ticket_of(call) is None or call.parent is not None:
         token.spend()
     else:
@@ -186,7 +186,7 @@ def approve(
     """Return the approver's answer, which approves or edits; a diff is that of a call that has run.
 
     Raises:
-        CallRejected: When it is denied or pending, or when nobody answers.
+        CallRejected: When it is denied or pending, or when no answer comes.
     """
     call.stage = Stage.APPROVE
     request = _request(call, reasons, diff)
@@ -222,7 +222,7 @@ def _count_question(call: ActiveCall, more: int) -> None:
 
 
 def refuse_unaskable(call: ActiveCall, reasons: Iterable[str], *, has_run: bool = False) -> None:
-    """Deny where a person cannot be asked: nobody is there, or a resource would be held up.
+    """Deny if no person can be asked: there is no approver, or a resource would be held up.
 
     Raises:
         CallRejected: Saying why.
@@ -341,7 +341,7 @@ def _ask(call: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:
         msg = f"{needs}, but asking for approval failed. Tell the user, or retry later."
         raise CallRejected(Status.DENIED, msg) from error
     except BaseException:
-        # An awaited approver is interrupted with its caller, and given up by nobody.
+        # An awaited approver is interrupted with its caller; no limit abandons it.
         request.withdrawn.cancel()
         raise
 
@@ -379,12 +379,12 @@ def _refuse_denied(call: ActiveCall, answer: ApprovalAnswer, request: ApprovalRe
 
 
 def _settle_call(call: ActiveCall) -> None:
-    """Let the call say what was shown, where its own arguments may be read as something else."""
+    """Replace the call's arguments by those shown, if reading them again gives other params."""
     codec, shown = call.tool.params_codec, canonical(call)
     try:
         again = codec.encode(codec.decode(as_json(call.call_made.arguments)))
     except ToolValidationError:
-        # A plugin made something of them that nobody else would.
+        # A plugin parsed them in a way that the codec does not.
         return
     if again != shown:
         call.call_made = replace(call.call_made, arguments=shown.decode())
@@ -396,7 +396,7 @@ def _needs(call: ActiveCall, reasons: Iterable[str]) -> str:
 
 
 def for_model(call: ActiveCall, reasons: Iterable[str]) -> list[str]:
-    """Return the reasons as the model reads them, without those that are for a person only."""
+    """Return the reasons as the model reads them, without the reasons for a person only."""
     private = _private(call)
     told = [BY_PERSON if mask(call, each) in private else each for each in reasons]
     return list(dict.fromkeys(told))

@@ -13,9 +13,9 @@ from toolstile_hookspecs import Cancellation, Deadline, ToolCall
 
 
 class CommitQueue:
-    """A queue in which one holder at a time has the turn, first come, first served.
+    """A queue that gives the turn to one holder at a time, first come, first served.
 
-    The first in the queue has the turn. Whoever leaves opens the gate of the one who is first
+    The first in the queue has the turn. A holder that leaves opens the gate of the next
     then. So each step is atomic, and none needs a lock that an interruption could leave locked.
     """
 
@@ -38,7 +38,7 @@ class CommitQueue:
 
     @property
     def holder(self) -> Any:
-        """The call that has the turn, None where it is free."""
+        """The call that has the turn, None if the turn is free."""
         try:
             return self._queue[0]
         except IndexError:
@@ -75,8 +75,8 @@ class Milestone(IntEnum):
 class BatchOrder:
     """Tells each of the `size` calls of a batch when the earlier ones have got far enough.
 
-    It needs no lock, which an interruption could leave locked: a call first notes what it has
-    passed, or where it waits, and looks at what the others have noted only then.
+    It needs no lock, which an interruption could leave locked: a call first notes the milestone
+    it has passed, or the gate it waits at, and reads the notes of the others only then.
     """
 
     __slots__ = ("_gates", "_passed", "_size", "_upto")
@@ -122,10 +122,10 @@ class BatchOrder:
 
 
 def check_call(call: object) -> None:
-    """Refuse what is not a call, and a call that could never be ended as it says.
+    """Refuse anything but a call, and a call whose limits could never end it.
 
     Raises:
-        TypeError: Saying what to write.
+        TypeError: With the line to write instead.
     """
     if not isinstance(call, ToolCall):
         raise TypeError(

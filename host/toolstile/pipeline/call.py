@@ -1,6 +1,6 @@
-"""One call on its way: what it has become so far, from its fork to its end.
+"""One call on its way: its progress so far, from its fork to its end.
 
-A `ActiveCall` is what the stages read and write, and to a job the one to be told when it is
+The stages read and write an `ActiveCall`, and a job notifies it when the job is
 abandoned. Handlers, plugins and resources ask it through its `CallControlImpl`.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from toolstile.resources.exclusive import Claim, OneShotGate
     from toolstile_hookspecs import Participant, PolicyDecision, Tool
 
-# The marks that every call passes, by names of their own: before Python 3.12, reading a member
+# The marks that every call passes, as module names: before Python 3.12, reading a member
 # off its enum takes five times as long.
 LOOKUP: Final = Stage.LOOKUP
 PARSE: Final = Stage.PARSE
@@ -71,7 +71,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         batch: The order it keeps with calls dispatched beside it, None for a single one.
         index: Its place in the batch.
         on_loop: Whether an event loop waits for it.
-        resumption: The answer it is resumed with, where it was pending.
+        resumption: The answer to resume it with, if it was pending.
         using: The callable that runs a foreign tool this once.
     """
 
@@ -92,7 +92,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
     executor: Environment
     attributes: Mapping[str, Any]
     around: Any
-    """The mark of the place where it was dispatched, until it has ended."""
+    """The mark of the place that dispatched the call, until the call has ended."""
     ended: bool
     """True once it has given back all that it holds."""
 
@@ -136,12 +136,12 @@ class ActiveCall(Lifetime["ActiveCall"]):
     claimed: bool
     """True once plugins were asked to answer in the handler's place."""
     recalled: bool
-    """True once nobody was asked, since an earlier result is to answer."""
+    """True once approval was skipped because an earlier result answers."""
     replayed: bool
     handler_state: HandlerState
     handler_duration: float | None
     session_changes: str | SnapshotError
-    """The changes of the session by handler and reducers, or the reason that there is no JSON."""
+    """The changes of the session by handler and reducers, or the reason why they have no JSON."""
     data: bytes | None
     text: str
     tells_json: bool
@@ -220,11 +220,11 @@ class ActiveCall(Lifetime["ActiveCall"]):
         if parent is not None:
             parent.adopt(self)
 
-    # --- what the stages ask ---
+    # --- asked by the stages ---
 
     @property
     def name(self) -> str:
-        """The name by which models know the tool, or the one that was asked for."""
+        """The tool's name for models, or the name in the call."""
         return self.plan.tool.label if self.plan is not None else self.call_made.name
 
     @property
@@ -234,7 +234,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         return self.plan.tool
 
     def child_turns(self) -> CommitQueue:
-        """The queue in which calls nested in this one commit."""
+        """The commit queue of the calls nested in this one."""
         if self._child_turns is None:
             with deferred_interrupts(), _lock:
                 turns: CommitQueue | None = self._child_turns
@@ -247,24 +247,24 @@ class ActiveCall(Lifetime["ActiveCall"]):
         return children is not None and any(each.committed for each in list(children))
 
     def adopt_participants(self, participants: list[Participant]) -> bool:
-        """Take responsibility for participants; return False where it is rolled back already."""
+        """Take over participants; return False if the call is rolled back already."""
         with _lock:
             if not self.undone:
                 self.participants += participants
             return not self.undone
 
     def close_participants(self) -> None:
-        """Have nothing more take part: what does is to be rolled back now."""
+        """Refuse further participants, because the present ones are rolled back now."""
         with _lock:
             self.undone = True
 
     def passed(self, milestone: Milestone) -> None:
-        """Let the later calls of the batch go on."""
+        """Let the later calls of the batch continue."""
         if self.batch is not None:
             self.batch.passed(milestone, self.index)
 
     def fork(self) -> None:
-        """Fork a branch from the newest state, with resources and a context of its own."""
+        """Fork a branch from the newest state, with its own resources and context."""
         executor, parent = self.executor, self.parent
         if not self.opened:
             self.control = executor.new_control(self, None if parent is None else parent.control)
@@ -311,7 +311,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.undone = False
 
     def acquire_commit_turn(self) -> OneShotGate | None:
-        """Take the turn to commit; return what to wait for, while it is another's.
+        """Take the turn to commit; return the gate to wait at if another call has the turn.
 
         Raises:
             CallRejected: When that other one waits for this call.
@@ -395,7 +395,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
             self.serial_claim.abandon(patience=patience)
 
     def ended_late(self) -> None:
-        """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
+        """Note that an abandoned handler, or the caller that abandoned this call, has ended."""
         if self.opened:
             self.scope.release_abandoned()
             if self.serial_claim is not None:
@@ -403,7 +403,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
 
     @contextmanager
     def telling_rollback(self) -> Generator[None]:
-        """Let those who hear of the rollback, and nobody else, note something of it."""
+        """Let only the observers of the rollback set attributes of the call."""
         token = _told_of.set(self)
         try:
             yield
@@ -411,7 +411,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
             _told_of.reset(token)
 
     def set_attribute(self, name: str, value: object) -> None:
-        """Set an attribute of the event; of a call that is over, while its rollback is told."""
+        """Set an attribute of the event; once the call is over, only during its rollback."""
         if self.closed is not None and _told_of.get() is not self:
             self.check_open()
         self.attributes = {**self.attributes, name: value}

@@ -86,7 +86,7 @@ class CallControlImpl:
         return caller.executor.adispatch_nested(self._meant(call), caller)
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        """Pass a progress report to whoever listens."""
+        """Pass a progress report to the listener."""
         call = self._call
         call.check_open()
         listener = call.executor.on_progress
@@ -106,7 +106,7 @@ class CallControlImpl:
             each = each.parent
 
     def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back when the call is given up, at once where it is; return what takes that back."""
+        """Call back when the call is abandoned, at once if it was; return an undo function."""
         call = self._call
         if call.closed is HAS_ENDED:
             call.check_open()
@@ -123,7 +123,7 @@ class CallControlImpl:
     # --- asked by plugins ---
 
     def crossings(self) -> list[bytes]:
-        """Return the traces that go along into another process; log those that cannot."""
+        """Return the traces to continue in another process; log traces that cannot."""
         found: list[bytes] = []
         for plugin, make in self._call.crossings:
             try:
@@ -146,13 +146,13 @@ class CallControlImpl:
         return self._call.root.ended
 
     def keep(self, effect_id: str) -> CallRecord:
-        """Return what the call came to, and mark the session as holding what it changed."""
+        """Return the call's record, and mark the session as holding its changes."""
         call = self._call
         tool, result, value = call.tool, call.result, call.data
         if value is None and result.value is not None:
             value = tool.result_codec.encode(result.value)
         if value is not None:
-            # What cannot be read could not answer a later call.
+            # A value that cannot be read could not answer a later call.
             try:
                 tool.result_codec.decode(value)
             except ToolValidationError as error:
@@ -193,7 +193,7 @@ class CallControlImpl:
         return self._call.root
 
     def before_exclusive(self, kind: type[Any]) -> OneShotGate | None:
-        """Return what to wait for before an exclusive resource may be had.
+        """Return the gate to wait at before the call takes an exclusive resource.
 
         Raises:
             ResourceBusyError: When it could not be had without keeping others from it while a
@@ -209,7 +209,7 @@ class CallControlImpl:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Stop the handler's timeout, and those of the calls around it, while it waits."""
+        """Pause the handler's timeout, and the timeouts of the calls around it, during a wait."""
         limits: list[Limit] = []
         each: ActiveCall | None = self._call
         while each is not None:

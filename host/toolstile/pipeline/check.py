@@ -1,4 +1,4 @@
-"""May this call go on? Policies, a person, and a place among the calls in flight."""
+"""Whether a call may continue: policies, a person, and a place among the calls in flight."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ UNSETTLED: Final = (
 
 
 def check(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged | None:
-    """Ask every rule; return None where all allow the call at once, else what goes on."""
+    """Ask every rule. Return None if all allow the call, else the steps that continue the check."""
     call.branch.frozen = True
     if call.resumption is None:
         for place, rule in enumerate(plan.checks):
@@ -79,9 +79,9 @@ def check(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged | No
 
 
 def _check_on(call: ActiveCall, table: DispatchTable, place: int, decision: Any) -> Staged:
-    """Ask every rule; deny, or let a person decide, or go on.
+    """Ask every rule; deny, let a person decide, or continue.
 
-    Where the person is to be shown the diff, it is only noted that one has to be asked.
+    If the person will be shown the diff, only note that a person must be asked.
 
     Raises:
         CallRejected: With every reason there is.
@@ -127,7 +127,7 @@ def _was_shown(call: ActiveCall) -> bool:
 
 
 def _is_recalled(call: ActiveCall, plan: ToolPlan) -> Staged:
-    """Tell whether an earlier result will answer: what a person would decide on is done."""
+    """Tell whether an earlier result answers: the effect that a person would decide on is done."""
     for hook in plan.executes:
         if hook.recalls is not None:
             answer = hook.recalls(plan.tool, params_copy_for(call, hook), call.context)
@@ -137,9 +137,9 @@ def _is_recalled(call: ActiveCall, plan: ToolPlan) -> Staged:
 
 
 def check_again(call: ActiveCall) -> Staged:
-    """Ask every rule anew for a call that is run again, on the state that others have made.
+    """Ask every rule again for a call that is rerun, on the state that other calls have made.
 
-    What a person has approved stays approved.
+    A person's approval stays valid.
 
     Raises:
         CallRejected: With every reason against the call, or when a rule asks that had not asked.
@@ -159,7 +159,7 @@ def check_again(call: ActiveCall) -> Staged:
 
 
 def _approve(call: ActiveCall, table: DispatchTable, reasons: list[str]) -> Staged:
-    """Return the digest of what is approved: as it was shown, or exactly as it was edited."""
+    """Return the digest of the approved arguments: as shown, or exactly as edited."""
     shown = canonical(call)
     answer = yield from approve(call, reasons)
     if answer.answer is Answer.EDITED:
@@ -188,7 +188,7 @@ def as_edited(call: ActiveCall, answer: ApprovalAnswer) -> tuple[ToolCall, bytes
     codec = call.tool.params_codec
     try:
         arguments = codec.encode(codec.decode(as_json(answer.arguments or "{}")))
-        # With what was left out filled in, as defaults may come out differently the next time.
+        # Defaults are filled in, because they may come out differently the next time.
         made = call.call_made
         given = arguments.decode()
         return ToolCall(made.name, given, id=made.id, provider_id=made.provider_id), arguments
@@ -201,7 +201,7 @@ def as_edited(call: ActiveCall, answer: ApprovalAnswer) -> tuple[ToolCall, bytes
 
 
 def parse_edited(call: ActiveCall, table: DispatchTable, edited: ToolCall) -> Staged:
-    """Let the call go on with the arguments that an approver gave it."""
+    """Continue the call with the arguments that an approver gave it."""
     given = canonical(call)
     yield from ask_parsers(call, table, edited)
     call.params_shown = None
@@ -209,7 +209,7 @@ def parse_edited(call: ActiveCall, table: DispatchTable, edited: ToolCall) -> St
 
 
 def rules_to_reserve(call: ActiveCall, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """Return the rules to take a place with; one told of the rollback may have given it back."""
+    """Return the rules to take a place with; a rule may have freed its place at a rollback."""
     has_place = call.resumption is not None and call.resumption.has_place(digest_of(call))
     return tuple(rule for rule in rules if rule.on_rollback) if has_place else rules
 
@@ -220,7 +220,7 @@ def reserve(call: ActiveCall, rules: tuple[Rule, ...]) -> Staged:
     In a stored session they count in one decision, so that a limit holds over all hosts.
 
     Raises:
-        CallRejected: When one of them has none; what the others took is put back.
+        CallRejected: When a rule has no place; the places that other rules took are given back.
     """
     journal, counter = (
         call.executor.journal,
@@ -242,7 +242,8 @@ def _admit(
 ) -> None:
     runtime = call.executor.runtime
     resources = ReservingResources(call.context.resources)
-    # Within the decision, so that nobody reserves what is given back; around it, should it fail.
+    # Entered within the decision, so that no other call reserves a place that is given back, and
+    # around the decision, in case it fails.
     with resources, runtime.admission, deciding, resources:
         _reserve(call, rules, resources)
         call.admitted = True
@@ -302,7 +303,7 @@ def _apart(call: ActiveCall) -> dict[str, Any] | None:
 
 
 def tell_failure(call: ActiveCall, rules: tuple[Rule, ...]) -> None:
-    """Show the rules what the model reads of an admitted call that failed."""
+    """Show the rules the model's text of an admitted call that failed."""
     executor, session = call.executor, call.executor.session
     keeper = executor.keeper
     names = [rule.name for rule in rules]
@@ -323,7 +324,7 @@ def tell_failure(call: ActiveCall, rules: tuple[Rule, ...]) -> None:
 
 
 def _with(context: ToolContext, **changed: Any) -> ToolContext:
-    # What `dataclasses.replace` does, in a tenth of the time: this is on every call's path.
+    # As `dataclasses.replace` does, in a tenth of the time, because every call passes here.
     other = object.__new__(ToolContext)
     other.__dict__.update(context.__dict__, **changed)
     return other
@@ -338,7 +339,7 @@ def recheck_policies(call: ActiveCall) -> Staged:
 
 
 def check_policies(call: ActiveCall, place: int = 0, decision: Any = None) -> Staged:
-    """Ask every rule from a place on; return why a person has to be asked.
+    """Ask every rule from a place on; return the reasons to ask a person.
 
     The first of them may have been asked: then its decision is given.
 
@@ -440,7 +441,7 @@ def _check_part(
 
 
 def _ask_rule(call: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
-    """Return what a rule decides, None or ALLOW where it allows the call, or an awaitable."""
+    """Return a rule's decision, None or ALLOW if it allows the call, or an awaitable."""
     # A rule of the plan's checks has one.
     question: Any = rule.check
     started = perf_counter() if call.on_loop else 0.0
@@ -483,7 +484,7 @@ def _is_unchanged(call: ActiveCall, codec: ValueCodec) -> bool:
     try:
         return codec.encode(call.params_shown) == call.arguments
     except (ValueError, TypeError, AttributeError, RecursionError):
-        # What a viewer has put there need not fit.
+        # A value that a viewer has put there need not fit.
         return False
 
 
@@ -509,7 +510,7 @@ def _failed(rule: Rule) -> str:
 
 
 def tell_result(call: ActiveCall, plan: ToolPlan) -> Staged | None:
-    """Let the policies hear of the success; return what is yet to be waited for, if anything."""
+    """Notify the policies of the success; return the steps that still wait, if any."""
     for place, rule in enumerate(plan.on_results):
         if (answer := _tell(call, plan, rule)) is not None:
             return _tell_rest(call, plan, place, answer)

@@ -1,4 +1,4 @@
-"""Keeping what a call did: everything prepared first, then everything committed."""
+"""Committing a call's changes: everything is prepared first, then everything is committed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def undo(call: ActiveCall, *, participants: bool = True) -> Staged:
     """Put back everything the call changed, in reverse; one failure stops no other.
 
     Raises:
-        BaseException: What interrupted it, when all is put back.
+        BaseException: The interruption, when all is put back.
     """
     with deferred_interrupts():
         call.branch.rollback()
@@ -51,7 +51,7 @@ def undo(call: ActiveCall, *, participants: bool = True) -> Staged:
 
 
 def undo_participants(call: ActiveCall) -> Staged:
-    """Put back what the plugins' participants keep for the call; see `undo`."""
+    """Roll back the plugins' participants of the call; see `undo`."""
     with deferred_interrupts():
         yield from _each(call, _of_plugins(call))
 
@@ -67,7 +67,7 @@ async def take_part_later(call: ActiveCall, hook: Implementation, coming: Awaita
     try:
         rolling_back = await call.control.off_loop(participant.rollback)
         if waits(rolling_back):
-            # What gave up the hook may be about to cancel this task.
+            # The limit that abandoned the hook may be about to cancel this task.
             await asyncio.shield(rolling_back)
     except Exception:  # noqa: BLE001 - logged without secrets
         log_failure(call, log, "Rolling back what plugin %s kept failed.", hook.plugin)
@@ -100,7 +100,7 @@ def commit_with_participants(call: ActiveCall) -> Staged:
     """Prepare everything that takes part, then commit all of it; an interruption waits.
 
     Raises:
-        CommitFailed: When a participant failed after the decision, saying what was kept.
+        CommitFailed: When a participant failed after the decision; names the parts that were kept.
         DecisionUnknownError: When the answer of the session's store was lost.
     """
     with deferred_interrupts():
@@ -160,7 +160,7 @@ def _find_out(
 
 
 def _was_kept(call: ActiveCall, deciding: Deciding | None, key: str | None) -> bool | None:
-    """Ask whoever decides, as recovery after a crash does; None if nobody can tell."""
+    """Ask the decider, as recovery after a crash does; None if the decision is unknown."""
     journal = call.executor.journal
     if journal is not None and deciding is not None:
         return journal.was_kept(deciding)
@@ -178,7 +178,7 @@ def prepare_to_join(call: ActiveCall) -> Staged:
 
 
 def close_to_nested(call: ActiveCall) -> Staged | tuple[()]:
-    """Have no nested call join any more, though the handler has returned, but one that has begun.
+    """Refuse nested calls that would still join; a call that began to join is waited for.
 
     What joined while this one's changes are kept would be neither kept nor rolled back with them.
     """
@@ -209,7 +209,7 @@ def commit_into_parent(call: ActiveCall) -> None:
 
 
 def join(call: ActiveCall, parent: ActiveCall) -> Staged:
-    """Make the changes of a nested call part of those of its caller; an interruption waits."""
+    """Add the changes of a nested call to its caller's; an interruption waits."""
     with deferred_interrupts():
         yield from close_to_nested(call)
         takes_part = bool(call.scope.participants())
@@ -243,8 +243,8 @@ def commit_all(
     """Commit everything that is left, also after errors and interruptions: the decision is made.
 
     Raises:
-        CommitFailed: When some failed, saying what was kept.
-        BaseException: What interrupted it, when all is committed.
+        CommitFailed: When some failed; names the parts that were kept.
+        BaseException: The interruption, when all is committed.
     """
     kept: list[Participant] = []
     failed: list[str] = []
@@ -290,7 +290,7 @@ def _deciding(
     ]
     noting: list[Any] = [each for each in others if _notes(each)]
     if journal is None:
-        # The first record is the decision; after a crash, those that follow are known as unknown.
+        # The first record is the decision; after a crash, later participants count as unknown.
         deciding = Deciding(id="", is_durable=True) if contributors else None
         key = None
         for each in (*contributors, *deciders):
@@ -327,7 +327,7 @@ def refuse_lone_deciders(call: ActiveCall) -> None:
 
 
 def tell_logs(call: ActiveCall) -> Staged:
-    """Record what the call has added to LOG slices and no entry holds; a failure is logged."""
+    """Record the call's additions to LOG slices that no entry holds; a failure is logged."""
     journal = call.executor.journal
     if journal is None or not journal.has_untold_logs:
         return
@@ -348,7 +348,7 @@ def _contribute(
 
 
 def _leave_undecided(call: ActiveCall, participants: list[Participant]) -> None:
-    """Keep what is prepared for recovery, which learns what became of the call."""
+    """Keep prepared changes for recovery, which finds out how the call ended."""
     call.committed = True
     call.branch.close("Whether this call was kept is unknown, so it can change nothing more.")
     for each in participants:

@@ -45,8 +45,8 @@ class Resumption:
 
     Args:
         token: The token that the pending call came with.
-        answer: What a person says to it by now.
-        changes: What the call did when it was shown, to be kept without running it again.
+        answer: The person's answer.
+        changes: The change set that was shown, to be kept without running the call again.
     """
 
     __slots__ = ("_answer", "changes", "redeemed", "token")
@@ -87,7 +87,7 @@ class Environment(Protocol):
     Attributes:
         session: The session that the call runs in; its id stands beside it.
         journal: The journal of a stored session.
-        retired: Why it takes no calls any more; what running ones run elsewhere is to end, then.
+        retired: Why it takes no calls any more; work that calls run elsewhere must end then.
         runtime: The state that the calls of one session share.
         engine: The threads, the background loop and the drivers.
         resources: The open resources of the session.

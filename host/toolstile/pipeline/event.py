@@ -51,7 +51,7 @@ _new: Any = object.__new__
 
 
 def roll_back(call: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
-    """Put back what the call changed; interrupted, it is done again."""
+    """Roll the call back; if that is interrupted, roll it back again."""
     try:
         yield from _fail(call, table, error)
     except BaseException as interruption:  # noqa: BLE001 - likewise
@@ -75,7 +75,7 @@ def _fail(call: ActiveCall, table: DispatchTable, error: BaseException) -> Stage
 def publish_once(call: ActiveCall, table: DispatchTable) -> None:
     """Publish the call's one event, also where that is interrupted before anybody heard of it.
 
-    A function of its own: an interruption at the line of a `try` within another is not seen there.
+    A separate function, because an interruption at the line of a nested `try` is not caught there.
     """
     try:
         publish(call, table)
@@ -86,7 +86,7 @@ def publish_once(call: ActiveCall, table: DispatchTable) -> None:
 
 
 def fail(call: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
-    """Put back what the call changed, and settle what the model is told."""
+    """Roll the call back, and decide the message for the model."""
     try:
         _settle(call, error)
     except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
@@ -97,12 +97,12 @@ def fail(call: ActiveCall, table: DispatchTable, error: BaseException) -> Staged
         except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
             call.raises = call.raises or interruption
             if not call.undone or call.participants:
-                # It was interrupted before it came to all that plugins keep.
+                # The interruption came before all participants of plugins were rolled back.
                 yield from undo(call)
 
 
 def _settle(call: ActiveCall, error: BaseException) -> None:
-    """Settle what the model is told of the error, and log it."""
+    """Decide the message for the model about the error, and log the error."""
     error = _closing_error(call, error)
     if call.plan is None:
         called = FailureContext(call.name, contained=False)
@@ -114,7 +114,7 @@ def _settle(call: ActiveCall, error: BaseException) -> None:
         called = FailureContext(call.name, bool(tool.contained), told, raised, lost)
     failure = classify_failure(error, called, call.stage, call.executor.engine.interrupts)
     if isinstance(error, asyncio.CancelledError) and call.was_cancelled:
-        # On a loop its task is cancelled for that, which goes on to the call that made it.
+        # On a loop, the cancellation of its task reaches the calling call as well.
         failure = replace(failure, status=Status.CANCELLED, result=ToolResult.error(CANCELLED))
     message = cut(legible(mask(call, _told(call, failure))), call.executor.max_text)
     result = failure.result
@@ -123,7 +123,7 @@ def _settle(call: ActiveCall, error: BaseException) -> None:
     call.status, call.result, call.text, call.data = failure.status, result, message, None
     call.error, call.raises = error, failure.raises
     if advice := advice_of(error, failure):
-        # The model, which may repeat all that it reads to a customer, is not told.
+        # The model does not read it, because a model may repeat anything to a customer.
         advice = mask(call, advice)
         call.attributes = {**call.attributes, FOR_OPERATOR: advice}
         log.warning("%s: %s", call, advice, extra=NOTICE)
@@ -140,7 +140,7 @@ def _told(call: ActiveCall, failure: FailureResult) -> str:
     if not call.edited:
         return message
     text = call.arguments if isinstance(call.arguments, str) else call.arguments.decode()
-    # Of a secret that was cut, nobody would find what is left.
+    # Masking comes first, because the rest of a cut secret would not be recognised.
     changed = f"A person changed the arguments to {shorten(mask(call, text), MAX_ARGUMENTS)}"
     if failure.status is Status.DENIED:
         return f"{changed}, and these were denied: {message}"
@@ -148,7 +148,7 @@ def _told(call: ActiveCall, failure: FailureResult) -> str:
 
 
 def _take_back(call: ActiveCall, table: DispatchTable, reason: str) -> Staged:
-    # To its end: plugins that were not told would hold for good what the call has claimed.
+    # To its end: plugins that are not notified would keep the call's claims for ever.
     with deferred_interrupts():
         try:
             yield from undo(call)
@@ -161,7 +161,7 @@ def _take_back(call: ActiveCall, table: DispatchTable, reason: str) -> Staged:
 
 
 def _closing_error(call: ActiveCall, error: BaseException) -> BaseException:
-    """Return what a closed call met as what it is: its cancellation, or its caller's end."""
+    """Return the cause for a closed call's error: its cancellation, or its caller's end."""
     if not isinstance(error, CallClosed):
         return error
     closing: ToolstileError
@@ -179,7 +179,7 @@ def tell_rollback(call: ActiveCall, table: DispatchTable, reason: str) -> None:
     """Tell the policies and plugins that the changes of an admitted call are gone.
 
     Raises:
-        BaseException: What interrupted one of them, when all have been told.
+        BaseException: The interruption of an observer, when all are notified.
     """
     plan = call.plan
     assert plan is not None  # noqa: S101 - admitted calls have one
@@ -190,7 +190,7 @@ def tell_rollback(call: ActiveCall, table: DispatchTable, reason: str) -> None:
                 rule.on_rollback(plan.tool, params_copy_for(call, rule), context=call.context)  # type: ignore[misc]
             except Exception:  # noqa: BLE001 - logged without secrets
                 log_failure(call, log, "Policy %s failed to hear of a rollback.", rule.name)
-            except BaseException as error:  # noqa: BLE001 - raised when all have been told
+            except BaseException as error:  # noqa: BLE001 - raised when all are notified
                 interruption = error
         for each in table.rollbacks:
             try:
@@ -198,7 +198,7 @@ def tell_rollback(call: ActiveCall, table: DispatchTable, reason: str) -> None:
                 observe(
                     call, (each,), "toolstile_rollback", plan.tool, params, call.context, reason
                 )
-            except BaseException as error:  # noqa: BLE001 - raised when all have been told
+            except BaseException as error:  # noqa: BLE001 - raised when all are notified
                 interruption = error
     if interruption is not None:
         raise interruption
@@ -240,11 +240,11 @@ def publish(call: ActiveCall, table: DispatchTable) -> None:
     if call.result_secrets:
         fields["result_secrets"] = call.result_secrets
     if not (succeeded and call.tells_json):
-        fields["told" if succeeded else "text"] = call.text  # that of a failure is masked by now
+        fields["told" if succeeded else "text"] = call.text  # that of a failure is masked already
         size += len(call.text)
     is_long = data is not None and len(data) > LONG_VALUE
     if not (succeeded and data is not None and (is_text or (is_long and plan.shares_value))):  # type: ignore[union-attr]
-        # The JSON of a long value that is kept as itself is made again for whoever reads it.
+        # The JSON of a long value that is kept as itself is made again when it is read.
         fields["data"] = data
     if data is not None and call.text is not result.value:
         size += len(data)
@@ -259,7 +259,7 @@ def publish(call: ActiveCall, table: DispatchTable) -> None:
         changes = call.session_changes if succeeded else NOTHING
         observe(call, table.retelling, "toolstile_telemetry", event, changes)
     if call.error is not None:
-        # What is raised goes on to gather frames: those of the application, too.
+        # A raised exception gathers further frames, those of the application too.
         fields["error"] = (
             _without_frames(call.error) if call.raises is None else _stand_in(call.error)
         )
@@ -269,7 +269,7 @@ def _size_of(call: ActiveCall, given: object) -> int:
     """Return about how many bytes the arguments of a call hold that are no text."""
     if isinstance(given, bytes) or call.params is not None:
         return len(given if isinstance(given, bytes) else call.arguments)
-    with suppress(ValueError, RecursionError):  # of what no text can say
+    with suppress(ValueError, RecursionError):  # of a value that has no text
         return len(str(given))
     return 0
 
@@ -286,7 +286,7 @@ def _add_unusual_fields(fields: dict[str, Any], call: ActiveCall, *, succeeded: 
 
 
 def _without_frames(error: BaseException) -> BaseException:
-    """Return the error without what its frames hold, since the event is kept for good."""
+    """Return the error without its frames, because the event is kept for good."""
     seen: set[int] = set()
     left: list[BaseException | None] = [error]
     while left:

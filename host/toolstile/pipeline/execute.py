@@ -1,4 +1,4 @@
-"""Running the handler, or what answers in its place."""
+"""Running the handler, or a plugin's answer in its place."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def apply_or_run(call: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
     """Return the result of a change set that a person approved, else of the handler.
 
     Raises:
-        ConflictError: When what the change set stands on has moved: the call runs again, and a
+        ConflictError: When the state below the change set has moved: the call runs again, and a
             person is asked again.
     """
     resumption = call.resumption
@@ -96,7 +96,7 @@ def apply_or_run(call: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
     if resumption is None or changes is None or changes.tool != call.tool.name:
         return (yield from run_elsewhere(call, plan, instead))
     if call.reruns:
-        # A person who has denied what was shown is not asked about what would come of it by now.
+        # A person who has denied the shown change set is not asked about a newer one.
         if resumption.denies(digest_of(call, changes.diff)):
             yield from approve(call, call.asks, changes.diff)
         return (yield from run_elsewhere(call, plan, instead))
@@ -106,9 +106,9 @@ def apply_or_run(call: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
 def _ask_executors(call: ActiveCall, plan: ToolPlan) -> Staged:
     root = call.root
     if root.batch is not None:
-        # Nested calls, too: what they claim before an earlier call does, that one would wait for.
+        # Nested calls too: an earlier call would wait for their claims.
         gate = root.batch.before(Milestone.CLAIMED, root.index)
-        # Waiting for other calls does not count against the timeouts of those that made this one.
+        # Waiting for other calls does not count against the timeouts of the callers.
         with call.control.paused():
             yield WaitFor(gate, call.limit_without_timeout())
     answer: Any = None
@@ -126,10 +126,10 @@ def _ask_executors(call: ActiveCall, plan: ToolPlan) -> Staged:
 
 
 def run_here(call: ActiveCall, plan: ToolPlan, function: Any) -> ToolResult[Any]:
-    """Return the result of a handler, or of what runs in its place, called on this thread.
+    """Call a handler, or the callable in its place, on this thread, and return the result.
 
     Raises:
-        CallRejected: When what it returned is not a result.
+        CallRejected: When the value that it returned is not a result.
     """
     monotonic = call.executor.monotonic
     started = monotonic()
@@ -190,7 +190,7 @@ def run_elsewhere(call: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stag
 
 
 def _note_raised(call: ActiveCall, error: BaseException) -> None:
-    """Note how the handler ended that raised; raise what stands for a cancellation of its own."""
+    """Note how the raising handler ended; replace a cancellation that it caused itself."""
     if isinstance(error, (TimedOut, Cancelled, ConflictError, EffectUnknownError)):
         return
     if isinstance(error, asyncio.CancelledError):
@@ -198,7 +198,7 @@ def _note_raised(call: ActiveCall, error: BaseException) -> None:
             msg = "a task that it awaited was cancelled, although the call was not"
             raise RuntimeError(msg) from error
     elif isinstance(error, Exception) and call.closed is None and not call.was_cancelled:
-        # Else nobody waited for it any more.
+        # Else no caller waited for it any more.
         is_planned = isinstance(error, (*PAUSES, *call.executor.engine.interrupts))
         call.handler_state = HandlerState.after(False if is_planned else was_sent(error))
     if not isinstance(error, Exception):
@@ -213,13 +213,13 @@ def _take(call: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:
         given = ToolResult.ok(result)
     else:
         given = _read_result(call, plan, result)
-    # Nobody would have waited for it any more, had the call been given up.
+    # Only here, because no caller waits for the handler of an abandoned call.
     call.handler_state = RETURNED if given.success else HandlerState.FAILED
     return given
 
 
 def _is_cancelled(call: ActiveCall) -> bool:
-    """Tell whether somebody cancelled the task that waits; if not, the handler raised by itself."""
+    """Tell whether the waiting task was cancelled; if not, the handler raised by itself."""
     if not call.on_loop:
         return False
     task = asyncio.current_task()
@@ -249,7 +249,7 @@ def _read_result(call: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[An
 
 
 def apply_result(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
-    """Let the session have what the result changes, where plugins may answer or are told of it."""
+    """Apply the result's changes to the session if plugins may answer or observe them."""
     if call.answer.__class__ is Replay:
         _apply_changes(call, call.answer)
     elif call.result.value is not None:
@@ -262,7 +262,7 @@ def apply_result(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None
 
 
 def _apply_changes(call: ActiveCall, replay: Replay) -> None:
-    """Let the session have what the earlier call changed, unless it has."""
+    """Apply the earlier call's changes to the session, unless it holds them."""
     changes, reason = replay.changes, replay.unportable
     effect_id = replay.effect_id
     if changes is None and reason is None:

@@ -54,7 +54,7 @@ class CallRejected(ToolstileError):
 
 
 def refuse_without_handler(tool: Tool[Any, Any], executes: object, using: object | None) -> None:
-    """Refuse a tool that nothing runs, and a callable for one that something else runs."""
+    """Refuse a tool without a callable, and a callable for a tool that has another."""
     if using is None:
         if not executes:
             raise without_handler(tool)
@@ -123,10 +123,10 @@ class FailureContext:
     """Whose call it was.
 
     Args:
-        name: The tool's name, or the one that was asked for.
+        name: The tool's name, or the name in the call.
         contained: Whether nothing of it outlives a rollback.
-        told_to_stop: Whether the callbacks of `on_abandoned` have ended what it runs elsewhere.
-        raised: Whether its handler raised, not what answers in its place or takes its result.
+        told_to_stop: Whether the callbacks of `on_abandoned` have ended its work elsewhere.
+        raised: Whether its handler raised, not a plugin that answers or takes the result.
         lost: Whether it raised because the answer of a service was lost.
     """
 
@@ -142,11 +142,11 @@ class FailureResult:
     """The meaning of an early end.
 
     Args:
-        status: What became of the call.
-        result: What the model is told.
+        status: The call's status.
+        result: The result for the model.
         level: At which level it is logged; 0 for not at all.
-        traceback: Whether the log shows where it came from.
-        raises: What leaves `dispatch`, None where the result is returned.
+        traceback: Whether the log shows the traceback.
+        raises: The exception that leaves `dispatch`, None if the result is returned.
     """
 
     status: Status
@@ -188,7 +188,7 @@ def _why_interrupted(error: BaseException) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return what an exception says, as far as a model is told it."""
+    """Return the part of an exception's text that a model may read."""
     try:
         return f"{error}{_of_those_in(error)}"
     except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
@@ -210,7 +210,7 @@ def _for_customer(error: BaseException) -> str:
 
 
 def _of_those_in(error: BaseException) -> str:
-    """Return what those in a group say, which alone tells but their number."""
+    """Return the texts of a group's exceptions, because the group's text has only their number."""
     if not isinstance(error, BaseExceptionGroup):
         return ""
     inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
@@ -243,7 +243,7 @@ def _refused_by_plugin(error: Any, called: FailureContext) -> FailureResult:
 
 def _kept_by_plugin(error: Exception, called: FailureContext) -> FailureResult:
     message = f"{called.name} cannot run: {_for_customer(error)}. This requires human intervention."
-    # Of what no plugin has raised, a traceback would show the host alone.
+    # Unless a plugin has raised it, a traceback would show the host alone.
     raised = error.__cause__ is not None
     return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=raised)
 
@@ -371,7 +371,7 @@ _IN_HANDLER: Readers = (
     (TypeError, _badly_called),
 )
 _ELSEWHERE: Readers = (*_ANYWHERE, (CallClosed, _given_up))
-# What an approver edited is parsed again, whatever stage asked for it.
+# Edited arguments are parsed again, whatever stage asked for approval.
 _READING_ARGUMENTS: Final = frozenset({Stage.PARSE, Stage.CHECK, Stage.APPROVE})
 _IN_ARGUMENTS: Readers = (*_ELSEWHERE, (ToolValidationError, _invalid))
 _TELLING: Final = tuple(kind for kind, _ in _ELSEWHERE)

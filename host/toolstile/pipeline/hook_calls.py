@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def add_origin_note(error: BaseException, who: str, hook: str) -> None:
-    """Let the traceback in the log say who, such as `Plugin desk`, raised it in which hook."""
+    """Name the origin, such as `Plugin desk`, and the hook in the traceback of the log."""
     note = f"{who} raised it in {hook}."
-    # Whoever raises one object again and again would otherwise collect them.
+    # An object that is raised again and again would otherwise collect notes.
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
 
@@ -39,22 +39,22 @@ def add_origin_note(error: BaseException, who: str, hook: str) -> None:
 def log_observer_error(
     call: ActiveCall, log: logging.Logger, plugin: str, hook: str, message: str
 ) -> None:
-    """Log the exception of an observer that is being handled, by which no call fails.
+    """Log the observer's exception that is being handled; the call does not fail by it.
 
-    The first of a plugin in a hook is a notice: nobody would hear of it otherwise.
+    The first of a plugin in a hook is a notice, because it would go unnoticed otherwise.
     """
     extra = NOTICE if call.executor.engine.fails_first(plugin, hook) else None
     log_failure(call, log, message, plugin, extra=extra)
 
 
 def hook_failed(hook: Implementation, error: Exception) -> PluginFailed:
-    """Return what to raise for a hook that raised before the handler could run."""
+    """Return the exception for a hook that raised before the handler could run."""
     told = text_of(error).rstrip(".") or type(error).__name__
     return PluginFailed(f"plugin {hook.plugin} failed in {hook.hook} ({told})")
 
 
 def wrong_answer(hook: Implementation, answer: object, expected: str) -> PluginFailed:
-    """Return what to raise for an answer that is of no use; only its type is told."""
+    """Return the exception for an answer of the wrong type; only the type is named."""
     return PluginFailed(
         f"plugin {hook.plugin} answered {hook.hook} with {kind_of(answer)}; it must return "
         f"{expected}"
@@ -62,10 +62,10 @@ def wrong_answer(hook: Implementation, answer: object, expected: str) -> PluginF
 
 
 def check_participant(hook: Implementation, answer: Any) -> None:
-    """Refuse what cannot take part in a transaction, before the host relies on it.
+    """Refuse an object that cannot take part in a transaction, before the host relies on it.
 
     Raises:
-        PluginFailed: Naming the plugin, its answer and what it must return.
+        PluginFailed: Naming the plugin, its answer and the answer that it must return.
     """
     takes_part = hasattr(answer, "prepare") and hasattr(answer, "commit")
     if isinstance(answer, type) or not (takes_part and hasattr(answer, "rollback")):
@@ -90,21 +90,21 @@ class Asker(Abandonable, Protocol):
     """True when an event loop waits meanwhile, so that slow hooks are logged."""
 
     def limit_without_timeout(self) -> Limit:
-        """Return what bounds everything but the handler."""
+        """Return the limit of everything but the handler."""
         ...
 
 
 def waits(value: object) -> bool:
-    """Tell whether a hook's answer has to be awaited first."""
+    """Tell whether a hook's answer must be awaited."""
     return hasattr(value.__class__, "__await__")
 
 
 def settle(
     call: Asker, value: Any, limit: Limit | None = None, *, via: Awaiting | None = None
 ) -> Staged:
-    """Return the value, awaited first when it has to be, within the limits of the call.
+    """Return the value, awaited if necessary, within the limits of the call.
 
-    A function given as `via` awaits it; it has the value though nobody waits for it any more.
+    A function given as `via` awaits it; it gets the value even if the call was abandoned.
     """
     if not waits(value):
         return value
@@ -121,7 +121,7 @@ def settle(
 
 
 def settle_for(call: Asker, implementation: Implementation, answer: Any) -> Staged:
-    """Return the answer of an implementation, awaited first when it has to be."""
+    """Return the answer of an implementation, awaited if necessary."""
     try:
         return (yield from settle(call, answer))
     except Exception as error:
@@ -130,9 +130,9 @@ def settle_for(call: Asker, implementation: Implementation, answer: Any) -> Stag
 
 
 def await_uninterrupted(call: Asker, value: Any) -> Staged:
-    """Return the value, awaited first when it has to be, whoever interrupts meanwhile.
+    """Return the value, awaited if necessary; an interruption waits.
 
-    What keeps or puts back a call's changes is not left half done.
+    A commit or a rollback of a call is not left half done.
     """
     if not waits(value):
         return value
@@ -140,18 +140,18 @@ def await_uninterrupted(call: Asker, value: Any) -> Staged:
 
 
 def on_worker(call: Asker, function: Callable[[], Any]) -> Run:
-    """Return the step that calls a function on a worker; it is waited for, whoever interrupts."""
+    """Return the step that calls a function on a worker; an interruption waits for its end."""
     return Run(function, False, ENDLESS, call, False, uninterruptible=True)  # noqa: FBT003 - see Run
 
 
 def off_loop(call: Asker, function: Callable[[], Any]) -> Staged:
-    """Return what a function gives that may block: on a worker, where an event loop waits."""
+    """Return the value of a function that may block: called on a worker if an event loop waits."""
     if not call.on_loop:
         return function()
     try:
         given, error = yield on_worker(call, partial(_ended, function))
     except GeneratorExit:
-        # The loop has gone: what is left to do is done here.
+        # The loop has gone: the rest is done here.
         call.on_loop = False
         raise
     if error is not None:
@@ -160,10 +160,10 @@ def off_loop(call: Asker, function: Callable[[], Any]) -> Staged:
 
 
 def _ended(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """Return what a function gave or raised: thrown in, a `GeneratorExit` would end the steps."""
+    """Return a function's value or exception: thrown in, a `GeneratorExit` would end the steps."""
     try:
         return function(), None
-    except BaseException as error:  # noqa: BLE001 - raised where it was asked for
+    except BaseException as error:  # noqa: BLE001 - raised by the caller
         return None, error
 
 
@@ -175,8 +175,8 @@ def perform(
 ) -> Staged | tuple[()]:
     """Call a method of a participant; return the steps that are left, which give its answer.
 
-    On a worker, where an event loop would wait for one that may block: see `may_wait`. Begun, it
-    is waited for, whoever interrupts.
+    On a worker if an event loop would wait for a method that may block: see `may_wait`. Once begun,
+    its end is waited for; an interruption comes after it.
     """
     method = getattr(participant, step)
     if call.on_loop and may_wait(participant, step):
@@ -194,7 +194,7 @@ def _perform_aside(
 
 
 def ask(call: Asker, implementation: Implementation, *args: Any) -> Any:
-    """Call one implementation; on an event loop, log one that blocks it."""
+    """Call one implementation; on an event loop, log an implementation that blocks the loop."""
     started = perf_counter() if call.on_loop else 0.0
     try:
         return implementation.call(*args)
@@ -229,10 +229,10 @@ def first_result(call: Asker, implementations: tuple[Implementation, ...], *args
 def observe(
     call: ActiveCall, implementations: tuple[Implementation, ...], what: str, *args: Any
 ) -> None:
-    """Call all implementations, each by itself; what they raise is logged.
+    """Call all implementations, each by itself; their exceptions are logged.
 
     Raises:
-        BaseException: What interrupted one of them, when all have been called.
+        BaseException: The interruption of one, when all have been called.
     """
     interruption: BaseException | None = None
     for each in implementations:
@@ -266,7 +266,7 @@ class WrapperStack:
         self._entered.append(wrapper)
 
     def leave(self, answer: Any) -> Any:
-        """Send the answer through the wrappers, innermost first; return what comes out."""
+        """Send the answer through the wrappers, innermost first; return the last one's answer."""
         while self._entered:
             wrapper = self._entered.pop()
             try:
@@ -280,9 +280,9 @@ class WrapperStack:
         return answer
 
     def fail(self, error: BaseException) -> Any:
-        """Throw an error into the wrappers; return what they make of it, or raise.
+        """Throw an error into the wrappers; return their answer, or raise.
 
-        Only an `Exception` can be turned into an answer or another one: an interruption
+        Only an `Exception` can become an answer or another exception: an interruption
         passes through all of them.
         """
         while self._entered:
@@ -309,7 +309,7 @@ def _yielded_twice(wrapper: Generator[Any, Any, Any]) -> RuntimeError:
 
 
 def _close_unbegun(value: object) -> None:
-    """Close a coroutine that was given up before it began: Python warns of one never awaited."""
+    """Close a coroutine that was abandoned before it began: Python warns if it is never awaited."""
     if inspect.iscoroutine(value) and inspect.getcoroutinestate(value) == inspect.CORO_CREATED:
         value.close()
 

@@ -1,4 +1,4 @@
-"""Keeping a call's secrets out of what the host says and logs about it."""
+"""Masking a call's secrets in the host's messages and logs about the call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mask(call: ActiveCall, text: str) -> str:
 def note_secrets(call: ActiveCall, value: object, codec: ValueCodec) -> None:
     """Note the secrets in a call's value, which the codec of its type knows."""
     try:
-        # Nobody may have asked for it as JSON so far.
+        # The JSON form may not have been made so far.
         plain = json.loads(codec.encode(value) if call.data is None else call.data)
     except (ValueError, TypeError, RecursionError):
         plain = value

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def shown_call(call: ActiveCall) -> ToolCall:
-    """Return the call for plugins to see: from now on one in which nothing can be changed."""
+    """Return the call for plugins to see, and make it immutable from now on."""
     given = call.call_made.arguments
     if not isinstance(given, (str, bytes, MappingProxyType)):
         call.call_made = replace(call.call_made, arguments=_unchangeable(given))
@@ -44,7 +44,7 @@ def look_up(
     """Return the plan of the tool that plugins know, or else of the prompt's tool of that name.
 
     Raises:
-        CallRejected: When nobody knows the tool.
+        CallRejected: When the tool is unknown.
     """
     tool: Tool[Any, Any] | None = None
     if table.lookups:
@@ -63,7 +63,7 @@ def _plan_of(call: ActiveCall, table: DispatchTable, tool: Tool[Any, Any]) -> To
     if tool.name in table.missing.left_out:
         return None
     offered = table.plans.get(tool.name)
-    # The catalog's own tool is meant as it is offered here, where it may be corrected.
+    # The catalog's tool stands for the tool that is offered here, which may be corrected.
     is_same = offered is not None and tool is call.executor.catalog.get(tool.name)
     return offered if is_same else call.executor.plan_of(tool)
 
@@ -142,7 +142,7 @@ def ask_parsers(call: ActiveCall, table: DispatchTable, made: ToolCall) -> Stage
         params = wrapped.fail(error)
     else:
         params = wrapped.leave(params)
-    # What was parsed may still be in a plugin's hands: the call gets a copy of its own.
+    # A plugin may still hold the parsed params, so the call gets its own copy.
     call.arguments = tool.params_codec.encode(params)
     try:
         call.params = tool.params_codec.decode(call.arguments)

@@ -43,12 +43,12 @@ _TEXT: Final[Any] = str
 
 @dataclass(frozen=True, slots=True)
 class UnknownTools:
-    """Tells of tools that cannot be called.
+    """The messages for tools that cannot be called.
 
     Args:
         names: The tools that can be.
-        behind: The section that has to be opened first, by tool.
-        switched_off: The plugins that are not loaded because somebody wanted it so.
+        behind: The section to open first, by tool.
+        switched_off: The plugins that are switched off.
         left_out: Why tools that there are cannot be called, by their names.
         withheld: How a person asks for tools of plugins, by their names.
     """
@@ -60,7 +60,7 @@ class UnknownTools:
     withheld: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def explain(self, name: str) -> str:
-        """Return why there is no such tool, and what to do instead."""
+        """Return the reason why a tool is missing, and the remedy."""
         if not isinstance(name, _TEXT):
             return f"Unknown tool {name!r}: a tool's name is a text. Give one, then retry."
         if (why := self.left_out.get(name)) is not None:
@@ -157,7 +157,7 @@ class ToolPlan:
         snapshots: The plugins that may take part in its transactions.
         executes: The plugins that may answer in its handler's place.
         runs_here: Whether its handler may run on the thread of the caller.
-        wraps: Whether what the handler returns is the value, not a result.
+        wraps: Whether the handler returns the value, not a result.
         pace: How long its handler takes on a worker thread.
     """
 
@@ -191,7 +191,7 @@ class DispatchOptions:
         timeout: Seconds for tools that do not say, None for never.
         approve_diff: Whether contained tools run before a person is asked, or which.
         dry_run: Whether nothing is kept.
-        hear: Hears what each policy says.
+        hear: Receives the decision of each policy.
     """
 
     timeout: float | None
@@ -200,10 +200,10 @@ class DispatchOptions:
     hear: Hear | None = None
 
     def approves_diff(self, tool: Tool[Any, Any]) -> bool:
-        """Tell whether a person who is asked is shown what the tool would change."""
+        """Tell whether a person who is asked is shown the tool's changes."""
         named = self.approve_diff
         wanted = named if isinstance(named, bool) else any(fits(tool, name) for name in named)
-        # A serial tool holds the one place in which it runs, so it cannot wait for a person.
+        # A serial tool holds its one place, so it cannot wait for a person.
         alone = tool.concurrency == "serial"
         return wanted and bool(tool.contained) and not alone and not self.dry_run
 
@@ -217,7 +217,7 @@ def plan_for(
 ) -> ToolPlan:
     """Return the plan of a tool.
 
-    Its own rules are those of its section, its prompt, the host and the plugins' hooks. The rules
+    Its own rules come from its section, its prompt, the host and the plugins' hooks. The rules
     everywhere are all there are: each hears of every success.
     """
     timeout = manner.timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
@@ -239,7 +239,7 @@ def plan_for(
         on_results=tuple(rule for rule in hearing if rule.on_result is not None),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
         on_failures=tuple(rule for rule in hearing if rule.on_failure is not None),
-        # Of all sections: a nested call is checked with its caller, which may be of another one.
+        # Of all sections: a nested call is checked with its caller, perhaps of another section.
         change_checks=tuple(
             rule
             for rule in everywhere
@@ -288,14 +288,14 @@ def _merged(rules: tuple[Rule, ...], more: tuple[Rule, ...]) -> tuple[Rule, ...]
 
 @dataclass(frozen=True, slots=True)
 class DispatchTable:
-    """Everything an executor's calls are dispatched by; made anew when plugins change.
+    """Everything an executor's calls are dispatched by; built again when plugins change.
 
     Args:
         generation: The plugins' generation it was made from.
         plans: The plans by name and wire name.
-        missing: Tells of tools that cannot be called.
-        telemetry: Those that take the event alone.
-        retelling: Those that are also told what the call did to the session.
+        missing: The messages for tools that cannot be called.
+        telemetry: The observers that take the event alone.
+        retelling: The observers that also take the call's changes of the session.
     """
 
     generation: int
@@ -346,17 +346,17 @@ MAX_PROMPTS: Final = 64
 
 
 class PromptPlans:
-    """The plans of a prompt's tools, for all sessions in which the same of it is shown.
+    """The plans of a prompt's tools, for all sessions that show the same sections.
 
     Args:
         host: Whose policies and plugins have a say.
         prompt: The prompt.
         session: One of the sessions; decides which sections are part of the prompt.
         manner: How all calls pass.
-        parts: What the plans are made of, held since the sections of a prompt are known by id.
+        parts: The objects that the plans are built from, held because sections are known by id.
 
     Attributes:
-        table: What calls are dispatched by.
+        table: The table that calls are dispatched by.
     """
 
     __slots__ = ("_everywhere", "_manner", "_others", "_plugins", "_rules", "parts", "table")
@@ -392,7 +392,7 @@ class PromptPlans:
         self.table = table_of(plugins, {**plans, **known, **plans}, missing)
 
     def plan_of(self, tool: Tool[Any, Any]) -> ToolPlan:
-        """Return the plan of a tool that a lookup hook gave, which may be nobody's."""
+        """Return the plan of a tool that a lookup hook gave, which the prompt may not offer."""
         known = self.table.plans.get(tool.name)
         if known is not None and known.tool is tool:
             return known
@@ -400,7 +400,7 @@ class PromptPlans:
         if plan is None or plan.tool is not tool:
             shared = self._rules.shared
             plan = plan_for(tool, shared, self._everywhere, self._manner, self._plugins)
-            # A plugin's tool may pass itself off as one that is known.
+            # A plugin's tool may pass itself off as a known tool.
             kin = (
                 known
                 for known in self.table.plans.values()
@@ -414,7 +414,7 @@ class PromptPlans:
 
 
 class HostPlans:
-    """The plans of all sessions of an open host, made once for those that are shown the same."""
+    """The plans of all sessions of an open host, made once for sessions with the same sections."""
 
     __slots__ = ("_made", "_sections")
 
@@ -471,7 +471,7 @@ def changing_sections(prompt: Prompt) -> list[Section]:
 
 
 def shown_of(changing: Iterable[Section], session: Session, catalog: Catalog) -> Hashable:
-    """Return what decides which sections are part of a prompt in a session now."""
+    """Return the key for the sections that are part of a prompt in a session now."""
     enabled: list[bool] = []
     for section in changing:
         try:

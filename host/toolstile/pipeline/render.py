@@ -32,7 +32,7 @@ _WHOLE = "it is the outcome of another call; return its result, or its text"
 
 
 def render(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
-    """Write the value as JSON, and what the model reads.
+    """Write the value as JSON, and the text for the model.
 
     Raises:
         CallRejected: When the value has no JSON form.
@@ -68,7 +68,7 @@ def render(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
         and not table.render_wrappers
         and reads_as_json(result)
     ):
-        # The event makes the text of the JSON, for whoever reads it.
+        # The event makes the text of the JSON when it is read.
         call.tells_json = True
     else:
         _render_text(call, table, plan)
@@ -86,7 +86,7 @@ def _render_text(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None
     if (text := legible(call.text)) != call.text:
         call.text = text
         call.result = replace(call.result, message=legible(call.result.message))
-    # The caller of a nested call may need all of it, and is no model.
+    # The caller of a nested call may need the whole text.
     value = call.result.value
     if len(call.text) > call.executor.max_text and call.parent is None:
         # The model reads the lines of a list for its items, so that a cut would lose some of them.

@@ -1,4 +1,4 @@
-"""Showing what a call would change, before it is kept: to an approver, or in a dry run."""
+"""Showing a call's changes before they are kept: to an approver, or in a dry run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ArgumentsEdited(Exception):
 
 
 def review(call: ActiveCall) -> Staged:
-    """Show what a call that has run would change, before its commit turn.
+    """Show the changes of a call that has run, before its commit turn.
 
     Raises:
         CallRejected: When the approver denies it.
@@ -76,9 +76,9 @@ def review(call: ActiveCall) -> Staged:
 
 
 def is_as_shown(call: ActiveCall) -> Staged:
-    """Tell whether the call would still change what was approved, and nothing else.
+    """Tell whether the call's changes are still exactly those that were approved.
 
-    Others may have changed what it stands on, and what its handler left behind may still write.
+    Other calls may have changed the state below, and threads of the handler may still write.
     """
     if call.approved is None or call.executor.dry_run:
         return True
@@ -115,14 +115,14 @@ def start_over(call: ActiveCall, table: DispatchTable, edited: ToolCall) -> Stag
     assert call.plan is not None  # noqa: S101 - looked up before
     if (objections := check(call, table, call.plan)) is not None:
         yield from objections
-    # Whoever edited is shown what that comes to, also where nothing asks any more.
+    # The editor is shown the new changes, even if no rule asks any more.
     call.asks = call.asks or reasons
     call.branch.refork()
 
 
 def _approve_diff(call: ActiveCall) -> Staged:
     call.stage = Stage.APPROVE
-    # What joined, or was written, while a person looks would be kept and was never shown.
+    # Changes that join while a person looks would be kept and were never shown.
     yield from close_to_nested(call)
     call.branch.frozen = True
     try:
@@ -145,7 +145,7 @@ def _approve_diff(call: ActiveCall) -> Staged:
 
 
 def _check_again(call: ActiveCall) -> Staged:
-    """Ask the rules once more, in the state that the call would fork from now."""
+    """Ask the rules again, in the state that the call would fork from now."""
     call.stage = Stage.CHECK
     kept = call.branch, call.scope, call.context
     call.fork()
@@ -161,14 +161,14 @@ def _check_again(call: ActiveCall) -> Staged:
 
 
 def _note_diff(call: ActiveCall) -> Staged:
-    """Work out what the call would change; returns it, and notes it without secrets."""
+    """Work out the call's changes; return them, and note them without secrets."""
     diff = yield from describe(call)
     call.set_attribute(DIFF, mask(call, diff))
     return diff
 
 
 def describe(call: ActiveCall) -> Generator[Step, Any, str]:
-    """Return what a call would change, secrets included."""
+    """Return a call's changes, secrets included."""
     parts: list[str] = []
     silent: list[str] = []
     if first := dict.fromkeys(path for each in call.decisions for path in each.paths):
@@ -197,7 +197,7 @@ def _part(name: str, text: str) -> str:
 
 
 def change_set_of(call: ActiveCall, diff: str) -> ChangeSet | None:
-    """Return all that a call did, which waits to commit; None where not all of it can be told."""
+    """Return all changes of a call that waits to commit; None if some cannot be shown."""
     parts: dict[str, str] = {}
     try:
         for name, participant in _participants(call):
@@ -252,10 +252,10 @@ def _written(call: ActiveCall) -> str | None:
 
 
 def applied(call: ActiveCall, changes: ChangeSet) -> ToolResult[Any]:
-    """Return the result of a call whose changes are made on the branch of another one.
+    """Return the result of a call whose changes are made on another call's branch.
 
     Raises:
-        ConflictError: When what they stand on has moved.
+        ConflictError: When the state below has moved.
     """
     try:
         call.branch.check_digests(changes.slices)
@@ -275,7 +275,7 @@ def applied(call: ActiveCall, changes: ChangeSet) -> ToolResult[Any]:
         changes.message, value, exclude_value_from_context=changes.excluded
     )
     call.handler_state = RETURNED
-    # The session is told of the changes as of those of a recorded call.
+    # The session notes the changes as for a recorded call.
     call.answer = Replay(result, None, changes.session)
     return result
 
@@ -286,7 +286,7 @@ def applied(call: ActiveCall, changes: ChangeSet) -> ToolResult[Any]:
 class DryRun(ActiveCall):
     """The parent of a dry run's calls: a call that is never committed.
 
-    To the calls it is not a parent: they are dispatched, told of and approved as ever.
+    To the calls it is not a parent: they are dispatched, observed and approved as usual.
     """
 
     def __init__(self, executor: Environment) -> None:
@@ -312,7 +312,7 @@ class DryRun(ActiveCall):
         yield from commit_all(call, deque(call.scope.joining()))
 
     def changes(self) -> Generator[Step, Any, str]:
-        """Return what all calls together would change, without their secrets."""
+        """Return the changes of all calls together, without their secrets."""
         return hide((yield from describe(self)), self._secrets)
 
     def give_up(self) -> Staged:

@@ -1,13 +1,13 @@
 """The life of a call, from top to bottom, written once.
 
-`life_of` is a generator that never waits by itself. Where something has to be waited for, it
+`life_of` is a generator that never waits by itself. To wait for something, it
 yields a `Step`; a driver, sync or async, carries the step out and sends the answer back.
 
-A stage is a plain function: it does its work and returns what it makes. Only a stage that has to
-wait returns a generator instead, and the pipeline delegates to that. So a call that nobody makes
+A stage is a plain function: it does its work and returns the result. Only a stage that must
+wait returns a generator instead, and the pipeline delegates to that. So a call that never has to
 wait runs through plain functions, and there is one way through for all calls.
 
-What a tool does not need is known before its first call: `plan` (of the tool) and `table` (of the
+The needs of a tool are known before its first call: `plan` (of the tool) and `table` (of the
 executor) hold the policies and hooks that concern it, and an empty tuple costs its calls one test.
 """
 
@@ -113,7 +113,7 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:  # noqa: C901 - 
         The outcome.
 
     Raises:
-        BaseException: What is not the call's own; see `failures.classify_failure`.
+        BaseException: When it is not the call's failure; see `failures.classify_failure`.
     """
     traces: Entered = []
     journal, lifespans = call.executor.journal, call.executor.engine.lifespans
@@ -187,7 +187,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
         gate = call.batch.before(Milestone.ADMITTED, call.index)
         yield WaitFor(gate, call.limit_without_timeout())
 
-    # 4. Check: every policy, on a frozen branch; a person where one asks.
+    # 4. Check: every policy, on a frozen branch; a person if a policy asks.
     if plan.checks or plan.confirms or call.resumption is not None:
         call.stage = CHECK
         if (objections := check(call, table, plan)) is not None:
@@ -207,7 +207,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     if call.batch is not None:
         call.passed(Milestone.FORKED if plan.executes else Milestone.CLAIMED)
 
-    # 6 to 11, once more after a conflict, and anew after a person has edited the arguments.
+    # 6 to 11; again after a conflict, and after a person has edited the arguments.
     edits = 0
     while True:
         try:
@@ -224,7 +224,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
 
 
 def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  # noqa: C901, PLR0912 - read from top to bottom
-    """Run the handler on the call's branch, and commit what it did: all of it, or nothing."""
+    """Run the handler on the call's branch, and commit its changes: all of them, or none."""
     # 6. Snapshot: plugins join the transaction.
     if plan.snapshots:
         call.stage = Stage.SNAPSHOT
@@ -255,7 +255,7 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
     if call.closed is not None or call.is_bounded:
         call.check_limits()
 
-    # 9. Validate: the call takes its turn to commit; it conflicts if what it read has changed.
+    # 9. Validate: the call takes its turn to commit; it conflicts if state it read has changed.
     shows_diff = plan.shows_diff
     if call.scope._parts and call.parent is None:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
         shows_diff |= yield from check_changes(call, plan)
@@ -302,7 +302,7 @@ def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
     try:
         call.branch.commit()
     except BaseException:
-        # Whoever hears of the changes may interrupt, which takes nothing back any more.
+        # A subscriber of the changes may interrupt, which takes nothing back any more.
         call.committed = call.branch.kept
         raise
     call.stage = COMMIT
@@ -310,7 +310,7 @@ def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
     return None
 
 
-# --- Where a call waits for others, or begins anew
+# --- Where a call waits for others, or begins again
 
 
 def catch_up(call: ActiveCall) -> Staged:
@@ -348,7 +348,7 @@ def take_serial(call: ActiveCall, plan: ToolPlan) -> Staged:
         CallRejected: When it is not to be had.
     """
     limit = call.limit_without_timeout()
-    # Waiting for other calls does not count against the timeouts of those that made this one.
+    # Waiting for other calls does not count against the timeouts of the callers.
     with call.control.paused():
         batch = call.root.batch
         if batch is not None:
@@ -365,7 +365,7 @@ def take_serial(call: ActiveCall, plan: ToolPlan) -> Staged:
 
 
 def look_again(call: ActiveCall) -> Staged:
-    """Let go of what the checks saw of the resources before others were waited for."""
+    """Drop the resources that the checks saw before the call waited for others."""
     if call.scope.participants():
         yield from undo(call)
         call.renew()
@@ -394,7 +394,7 @@ def take_snapshots(call: ActiveCall, plan: ToolPlan) -> Staged:
 def take_in_answer(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:
     """Apply a plugin's answer, or the changes of a recorded call, to the session."""
     if call.answer.__class__ is Replay:
-        # The session may hold these changes by now, where the recorded call ran beside this one.
+        # The session may hold these changes already, if the recorded call ran beside this one.
         if call.batch is not None or call.acquire_commit_turn() is not None:
             yield from wait_for_turn(call)
         yield from catch_up(call)
@@ -403,7 +403,7 @@ def take_in_answer(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> St
 
 
 def show_and_validate(call: ActiveCall, plan: ToolPlan) -> Staged:
-    """Show a person the diff, anew where the session has changed meanwhile; return the plan."""
+    """Show a person the diff, again if the session has changed meanwhile; return the plan."""
     rounds = 0
     while True:
         yield from review(call)

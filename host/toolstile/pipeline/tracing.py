@@ -1,4 +1,4 @@
-"""Traces of a call: entered first of all, left last of all, told of stages where they ask."""
+"""Traces of a call: entered first, left last, notified of stages if they ask."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Entered = list[tuple[str, AbstractContextManager[Any]]]
 
 
 def enter_traces(table: DispatchTable, call: ActiveCall, entered: Entered) -> None:
-    """Enter the traces of all plugins, and note each that was; one that fails is logged."""
+    """Enter the traces of all plugins, and note each; a trace that fails is logged."""
     for each in table.traces:
         try:
             trace = ask(call, each, shown_call(call))
@@ -37,10 +37,10 @@ def enter_traces(table: DispatchTable, call: ActiveCall, entered: Entered) -> No
 
 
 def leave_traces(entered: Entered, call: ActiveCall) -> None:
-    """Leave the traces in reverse; one that fails is logged.
+    """Leave the traces in reverse; a trace that fails is logged.
 
     Raises:
-        BaseException: What interrupted one of them, when all are left.
+        BaseException: The interruption of one, when all are left.
     """
     interruption: BaseException | None = None
     while entered:
@@ -80,7 +80,7 @@ class _HeardCall(ActiveCall):
 def _let_more(call: ActiveCall, plugin: str, trace: object) -> None:
     listener = getattr(trace, "stage", None)
     if callable(listener):
-        # Only now it is known that somebody listens; all other calls set a plain attribute.
+        # Only a call with a listener gets the property; all others set a plain attribute.
         call.__class__ = _HeardCall
         call.listeners = (*call.listeners, (plugin, listener))
         listener(call.stage)
