@@ -1,4 +1,4 @@
-"""Whether a call may continue: policies, a person, and a place among the calls in flight."""
+"""The checks of a call: policies, a person, and a place among the calls in flight."""
 
 from __future__ import annotations
 
