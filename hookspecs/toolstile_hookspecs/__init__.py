@@ -3,6 +3,7 @@
 Plugins import this package and nothing else of Toolstile's. `X as X` marks a public name.
 """
 
+from toolstile_hookspecs._schema.secrets import Secret as Secret
 from toolstile_hookspecs.approval import (
     Answer as Answer,
     ApprovalAnswer as ApprovalAnswer,
@@ -94,9 +95,11 @@ from toolstile_hookspecs.execution.options import (
     PolicyStoreLocation as PolicyStoreLocation,
     effect_free as effect_free,
 )
-from toolstile_hookspecs.execution.principal import Principal as Principal
+from toolstile_hookspecs.execution.principal import (
+    Principal as Principal,
+    RequestTurn as RequestTurn,
+)
 from toolstile_hookspecs.execution.prompt_parts import PromptResources as PromptResources
-from toolstile_hookspecs.execution.request import RequestTurn as RequestTurn
 from toolstile_hookspecs.execution.schemas import (
     PromptSchema as PromptSchema,
     ToolSchema as ToolSchema,
@@ -125,7 +128,6 @@ from toolstile_hookspecs.markers import (
     hookimpl as hookimpl,
     hookspec as hookspec,
 )
-from toolstile_hookspecs.masking import Secret as Secret
 from toolstile_hookspecs.policies import (
     PersistentPolicy as PersistentPolicy,
     PolicyDecision as PolicyDecision,

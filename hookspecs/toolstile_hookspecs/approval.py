@@ -38,14 +38,14 @@ class ApprovalRequest:
     Args:
         call: The call as it came.
         params: A copy of the params.
-        arguments: The params as canonical JSON, to which the approval is bound; secrets in clear.
+        arguments: The params as canonical JSON, which the approval is bound to; secrets in clear.
         reasons: The reasons of the policies that ask, named in `asked_by`, or the tool's own rule.
-        digest: SHA-256 of tool, arguments and diff, to which the approval is bound.
+        digest: SHA-256 of tool, arguments and diff, which the approval is bound to.
         context: The call's context, read-only.
         diff: The changes of a call that has run already and waits to commit.
-        withdrawn: Cancelled once nobody waits for the answer any more.
-        change_set: Gives all that such a call did, to be kept later; None where it cannot tell.
-        token: Gives a token that resumes the call, within so many seconds where they are given.
+        withdrawn: Cancelled once the answer is not needed any more.
+        change_set: Gives the change set of such a call, to commit later; None if it has none.
+        token: Gives a token that resumes the call, within a number of seconds if given.
     """
 
     call: ToolCall
@@ -112,7 +112,7 @@ class ApprovalAnswer:
 
     @classmethod
     def unanswered(cls, reason: str) -> ApprovalAnswer:
-        """Return the answer that refuses the call as nobody answered; the reason is a sentence."""
+        """Return the answer that refuses the call without a decision; the reason is a sentence."""
         return cls(Answer.DENIED, reason, answered=False)
 
     @classmethod
@@ -122,7 +122,7 @@ class ApprovalAnswer:
 
     @classmethod
     def pending(cls, ticket: str | None = None, reason: str | None = None) -> ApprovalAnswer:
-        """Return that nobody has decided yet: `Outcome.approval_token` resumes the call later."""
+        """Return that there is no decision yet: `Outcome.approval_token` resumes the call later."""
         return cls(Answer.PENDING, reason, None, ticket)
 
 

@@ -11,11 +11,16 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile_hookspecs._schema.secrets import hide, hide_within, masked, secrets_in, secrets_of
-from toolstile_hookspecs.execution.principal import Principal
-from toolstile_hookspecs.execution.request import RequestTurn
+from toolstile_hookspecs._schema.secrets import (
+    Secret,
+    hide,
+    hide_within,
+    masked,
+    secrets_in,
+    secrets_of,
+)
+from toolstile_hookspecs.execution.principal import Principal, RequestTurn
 from toolstile_hookspecs.limits import Cancellation, Deadline
-from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.results import ToolResult
 from toolstile_hookspecs.support.callables import filled_at_once
 from toolstile_hookspecs.support.process import new_id

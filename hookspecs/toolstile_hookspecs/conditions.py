@@ -96,7 +96,10 @@ def _wrap(declared: _Declared, handler: F) -> F:
     signature = _signature_for(declared, handler)
     inner, others = _known.get(handler, (handler, ()))
     conditions = (declared, *others)
-    returns_results = _returns_results(signature)
+    returned = signature.return_annotation
+    is_full_form = list(signature.parameters) == ["params", "context"]
+    is_said = re.search(r"\bToolResult\b", str(returned)) is not None
+    returns_results = is_full_form if returned is signature.empty else is_said
 
     def refused(label: str, values: dict[str, Any]) -> ToolResult[Any] | None:
         told = _told([each for each in conditions if each.label == label], values)
@@ -161,14 +164,6 @@ def _holds(declared: _Declared, values: dict[str, Any]) -> bool:
     except Exception as error:  # noqa: BLE001 - code of the author, whose exceptions no model reads
         log.info("The condition %r raised %r.", declared.description, error)
         return False
-
-
-def _returns_results(signature: inspect.Signature) -> bool:
-    """Tell whether a function is a handler whose results are `ToolResult`s."""
-    returned = signature.return_annotation
-    if returned is signature.empty:
-        return list(signature.parameters) == ["params", "context"]
-    return re.search(r"\bToolResult\b", str(returned)) is not None
 
 
 def _name(function: object) -> str:

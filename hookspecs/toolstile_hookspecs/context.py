@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
+from toolstile_hookspecs._schema.secrets import Secret
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import DefinitionError, StateError
-from toolstile_hookspecs.execution.principal import Principal, one_principal
+from toolstile_hookspecs.execution.principal import Principal, RequestTurn, one_principal
 from toolstile_hookspecs.execution.prompt_parts import NoResources
-from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.limits import (
     BudgetTracker,
     Cancellation,
@@ -23,7 +23,6 @@ from toolstile_hookspecs.limits import (
     Heartbeat,
     SystemClock,
 )
-from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.services.filesystem import Filesystem
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from toolstile_hookspecs.execution.options import (
     Purpose,
     ResumeArguments,
 )
-from toolstile_hookspecs.execution.request import RequestTexts
+from toolstile_hookspecs.execution.principal import RequestTexts
 from toolstile_hookspecs.limits import Clock
 from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
 from toolstile_hookspecs.resources import ResourceResolver

@@ -54,8 +54,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
 from toolstile_hookspecs.execution.options import Progress, ResumeArguments
-from toolstile_hookspecs.execution.principal import one_principal
-from toolstile_hookspecs.execution.request import RequestTexts
+from toolstile_hookspecs.execution.principal import RequestTexts, one_principal
 
 if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner

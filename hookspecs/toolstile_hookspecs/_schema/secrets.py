@@ -21,7 +21,6 @@ from toolstile_hookspecs._schema.json_schema import (
     of_property,
     schemas_among,
 )
-from toolstile_hookspecs.masking import Secret
 
 MASK: Final = "***"
 MIN_LENGTH: Final = 3
@@ -186,3 +185,25 @@ def _hide(schemas: Iterable[Schema]) -> bool:
     return any(
         part.get("writeOnly") is True or part.get("format") == "password" for part in schemas
     )
+
+
+class Secret:
+    """Keeps a value out of every text; `reveal()` gives it.
+
+    Example:
+        >>> Secret("hunter2")
+        Secret(***)
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def reveal(self) -> Any:
+        """Return the value itself."""
+        return self._value
+
+    def __repr__(self) -> str:
+        """Return a mask."""
+        return "Secret(***)"

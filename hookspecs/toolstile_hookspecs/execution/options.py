@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar
 
+from toolstile_hookspecs._schema.secrets import Secret
 from toolstile_hookspecs.approval import Approver
 from toolstile_hookspecs.calls import ToolCall
 from toolstile_hookspecs.context import RunContext
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.execution.foreign_tools import ForeignCall
-from toolstile_hookspecs.execution.principal import Principal
-from toolstile_hookspecs.execution.request import RequestTexts
+from toolstile_hookspecs.execution.principal import Principal, RequestTexts
 from toolstile_hookspecs.limits import Clock, Deadline, Heartbeat
-from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.policies import Verdict
 from toolstile_hookspecs.prompts import Prompt
 from toolstile_hookspecs.resources import Binding

@@ -1,21 +1,22 @@
-"""The principal: who asks for a call, as policies, events and records see them."""
+"""The principal and the request: who asks for a call, and in which texts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
 
+from toolstile_hookspecs._schema.secrets import Secret
 from toolstile_hookspecs._tools.field_checks import type_faults
 from toolstile_hookspecs.errors import DefinitionError
-from toolstile_hookspecs.masking import Secret
 
 APPLICATION: Final = "application"
-"""The source of a principal of whom the application gave no more than a `user_id`."""
+"""The source of a principal that the application knows only by a `user_id`."""
 NO_CLAIMS: Final = Secret(MappingProxyType[str, Any]({}))
 
 
@@ -23,15 +24,14 @@ NO_CLAIMS: Final = Secret(MappingProxyType[str, Any]({}))
 class Principal:
     """The user or the program for whom calls run.
 
-    Two principals are equal where source and id are, so groups and claims are part of no key,
-    token or digest. A copy or a pickle has neither claims nor credentials, and no codec writes
-    them.
+    Principals with equal source and id are equal, so groups and claims are part of no key, token
+    or digest. Copies and pickles have neither claims nor credentials, and no codec writes them.
 
     Args:
-        source: The name of what vouches for the id, such as an issuer.
-        id: The id, which says nothing without its source.
-        groups: The groups, for policies to look at; events and records have them, too.
-        claims: A mapping of what else the source says, for policies to look at; never written.
+        source: The name of the authority for the id, such as an issuer.
+        id: The id, which has no meaning without its source.
+        groups: The groups, for policies; events and records have them, too.
+        claims: A mapping of further facts from the source, for policies; never written.
         auth: The credentials, masked in every text.
 
     Raises:
@@ -50,7 +50,7 @@ class Principal:
     auth: Secret | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Check the types, and keep the groups as they are now."""
+        """Check the types, and copy the groups."""
         faults = type_faults(self, Principal, ("source", "id"))
         groups: Any = [] if isinstance(self.groups, str) else [*self.groups, ""]
         if not groups or not all(isinstance(name, str) for name in groups):
@@ -87,11 +87,11 @@ class Principal:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle only what may be kept."""
+        """Copy and pickle only the public fields."""
         return Principal, (self.source, self.id, self.groups)
 
     def public(self) -> Principal:
-        """Return the principal as events have it: without claims and credentials."""
+        """Return the principal without claims and credentials, for events."""
         return Principal(self.source, self.id, self.groups)
 
 
@@ -115,3 +115,24 @@ def one_principal(
     if principal is not None:
         user_id, auth = principal.id, principal.auth or auth
     return {"principal": principal, "user_id": user_id, "auth": auth}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTurn:
+    """One text of a request.
+
+    Args:
+        text: The text. Secrets may be in clear, so it is not part of the `repr`.
+        at: The time of the text; aware.
+        user_id: The id of the principal, None if unknown.
+        source: The source of the principal.
+    """
+
+    text: str = field(repr=False)
+    at: datetime
+    user_id: str | None = None
+    source: str | None = None
+
+
+RequestTexts = str | RequestTurn | Iterable[str | RequestTurn]
+"""A request: one text or several, in order."""

@@ -1,6 +1,6 @@
-"""Stores of questions to a person: what waits for an answer, and who gave which.
+"""Stores of questions to a person, their answers, grants and events.
 
-`toolstile_hookspecs.testing.ApprovalStoreContract` shows whether a store keeps to this.
+`toolstile_hookspecs.testing.ApprovalStoreContract` tests a store.
 """
 
 # pyright: reportReturnType=false
@@ -31,16 +31,16 @@ class QuestionState(StrEnum):
     """The state of a question."""
 
     WAITING = "waiting"
-    """Nobody has answered."""
+    """There is no answer yet."""
     APPROVED = "approved"
     DENIED = "denied"
     EDITED = "edited"
     EXPIRED = "expired"
-    """No one answered in time."""
+    """There was no answer in time."""
     RESUMED = "resumed"
-    """The call has ended with the answer."""
+    """The call has ended after the answer."""
     WITHDRAWN = "withdrawn"
-    """The call was given up before an answer."""
+    """The call was abandoned before an answer."""
 
 
 class QuestionClosedError(StateError):
@@ -62,16 +62,15 @@ OPEN = ANSWERED | {QuestionState.WAITING}
 
 @dataclass(frozen=True, slots=True)
 class AnswerRecord:
-    """The answer of a person to a question, as it is kept.
+    """The stored answer of a person to a question.
 
     Args:
         answer: Approved, denied or edited.
         by: The person.
-        via: The way on which it came, such as `command line`.
+        via: The channel, such as `command line`.
         at: The time; aware.
         reason: The reason of a denial, for the model.
-        sealed: The proof of the answer and the edited arguments, which only a holder of the key
-            can make and read.
+        sealed: The proof of the answer and the edited arguments, made and read with the key.
     """
 
     answer: Answer
@@ -94,12 +93,12 @@ class Question:
         consequence: The consequence of the tool.
         reasons: The reasons of the policies that ask.
         arguments: The arguments as JSON, secrets masked.
-        digest: The digest of tool, arguments and diff, to which an answer is bound.
+        digest: The digest of tool, arguments and diff, which an answer is bound to.
         session_id: The id of the session.
         principal: The principal for whom the call runs.
         created: The time of the question; aware.
-        expires: The time from which on nobody can answer; aware.
-        sealed: The call, its token and its change set, which only a holder of the key can read.
+        expires: The time from which no answer counts; aware.
+        sealed: The call, its token and its change set, readable with the key.
         owner: The run of an agent that resumes the call, by its id; "" for the call alone.
         diff: The changes of a call that has run and waits to be kept, secrets masked.
         shown_before: The diff that a person approved, where the base of the call has moved since.
@@ -136,7 +135,7 @@ class Question:
         return PERSON_ONLY in self.asked_by
 
     def state_at(self, now: datetime) -> QuestionState:
-        """Return its state, which is expired where nobody answered in time."""
+        """Return its state, which is expired without an answer in time."""
         answered = now if self.answer is None else self.answer.at
         is_late = self.state in OPEN and answered >= self.expires
         return QuestionState.EXPIRED if is_late else self.state
@@ -144,12 +143,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class GrantRecord:
-    """An approval that lasts, as it is kept.
+    """A stored approval that lasts.
 
     Args:
         id: Its name, of letters and digits.
-        expires: The time from which on it does not hold; aware.
-        sealed: All of it, which only a holder of the key can make and read.
+        expires: The time from which it does not hold; aware.
+        sealed: The whole grant, made and read with the key.
     """
 
     id: str
@@ -159,12 +158,12 @@ class GrantRecord:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event of a question or a grant, as it is kept until it is told.
+    """A stored event of a question or a grant, for listeners.
 
     Args:
-        session_id: The session that it concerns.
-        at: The time; aware. Before it, the event is not told.
-        sealed: All of it, which only a holder of the key can make and read.
+        session_id: The session of the event.
+        at: The time from which listeners receive the event; aware.
+        sealed: The whole event, made and read with the key.
     """
 
     session_id: str
@@ -173,60 +172,52 @@ class EventRecord:
 
 
 Listener = Literal["record", "session"]
-"""Those who hear events: the record of a host, and the session that one concerns."""
+"""The listeners of events: the record of a host, and the session of an event."""
 
 
 @runtime_checkable
 class ApprovalStore(Protocol):
-    """Keeps questions, shared by those who ask and those who answer.
+    """Keeps questions, shared by askers and answerers.
 
-    What changes something takes the event that tells of it, sealed; the store keeps both or none.
-
-    Every method raises `StateError`, which says what to do, when the store cannot be read or
-    written.
+    A method that changes something takes the sealed event of the change; the store keeps both or
+    none. Every method raises `StateError` with a remedy if the store cannot be read or written.
 
     Attributes:
-        waits: Whether a method may wait, so that it is kept off event loops.
+        waits: Whether a method may wait; the host then calls it on a thread.
     """
 
     waits: bool
 
     def add(self, question: Question, expiry: EventRecord | None = None) -> None:
-        """Keep a question, and the event of its expiry, which is told unless it ends before.
+        """Keep a question, and the event of its expiry, which counts unless it ends before.
 
-        A question with the ticket of one that is kept changes nothing: two processes ask once.
+        A question with a known ticket changes nothing, so that two processes ask once.
         """
 
     def get(self, ticket: str) -> Question | None:
-        """Return a question as it is now, or None."""
+        """Return a question in its present state, or None."""
 
     def questions(
         self, states: Collection[QuestionState] = OPEN, *, session_id: str | None = None
     ) -> Sequence[Question]:
-        """Return the questions that are kept in some states, the oldest first.
-
-        Args:
-            states: The states.
-            session_id: The session; None for all.
-        """
+        """Return the questions in some states, of a session or all, the oldest first."""
 
     def answer(
         self, ticket: str, given: AnswerRecord, event: EventRecord | None = None
     ) -> Question | None:
-        """Answer a question that waits; return it as it is then.
+        """Answer a waiting question; return its new state, or None for an unknown ticket.
 
         The first answer counts: a question that does not wait any more, or expired before the
-        answer's time, stays as it is, and its event is dropped. None where there is no such
-        question.
+        answer's time, stays unchanged, and the event is dropped.
         """
 
     def claim(self, ticket: str, holder: str, now: datetime, until: datetime) -> bool:
-        """Let a holder end the call of an open question until a time; one at a time can.
+        """Let one holder at a time end the call of an open question, until a time.
 
         Args:
             ticket: The question.
             holder: The name of the holder, who may claim again.
-            now: The time; a claim that ended before it does not count any more.
+            now: The time; earlier claims have ended.
             until: The end of the claim.
         """
 
@@ -234,13 +225,13 @@ class ApprovalStore(Protocol):
         """Give a claim back."""
 
     def end(self, ticket: str, state: QuestionState, event: EventRecord | None = None) -> None:
-        """Put an open question into expired, resumed or withdrawn: its call has ended."""
+        """Make an open question expired, resumed or withdrawn, because its call has ended."""
 
     def grant(self, record: GrantRecord, event: EventRecord | None = None) -> None:
         """Keep a grant."""
 
     def grants(self) -> Sequence[GrantRecord]:
-        """Return the grants that are kept, the oldest first."""
+        """Return the grants, the oldest first."""
 
     def revoke(
         self,
@@ -257,38 +248,38 @@ class ApprovalStore(Protocol):
         *,
         session_id: str | None = None,
     ) -> None:
-        """Tell a listener the events of which it has not heard, the oldest first.
+        """Call `hear` with each new event for a listener, the oldest first.
 
-        Each is told once, to one process: the next follows when `hear` has returned. An event is
-        told again where that raises, or where the process dies in it.
+        One process gets an event, once; the next event follows when `hear` has returned. If that
+        raises, or the process dies, the event comes again.
 
         Args:
             listener: The listener.
-            now: The time; what expires later is not told yet.
+            now: The time; later expiries do not come yet.
             hear: Takes an event.
             session_id: The session; None for all.
         """
 
     def events(self, now: datetime, most: int) -> Sequence[EventRecord]:
-        """Return the newest events that are kept, the newest first, told or not."""
+        """Return the newest events, received or not, the newest first."""
 
     def prune(self, before: datetime) -> int:
         """Remove questions and grants that expired before a time; return their number."""
 
     def close(self) -> None:
-        """Give back what it holds; the next use opens it again."""
+        """Release connections and files; the next use opens the store again."""
 
 
 @runtime_checkable
 class OffersApprovalKey(Protocol):
-    """A resource with a secret that outlives the host, such as the key of an inbox.
+    """A resource with a secret that outlives the host, such as an inbox's key.
 
     A host with stored sessions and without `approval_key` seals the tokens of pending calls with
-    it, so that a restart keeps approvals. It notes used tokens where it decides calls.
+    it, so that a restart keeps approvals. It notes used tokens in the store of decisions.
     """
 
     def approval_key(self) -> bytes:
-        """Return 32 secret bytes or more, always the same ones."""
+        """Return 32 secret bytes or more, the same each time."""
 
 
 @runtime_checkable
@@ -301,7 +292,7 @@ class TakesTokens(Protocol):
 
 @runtime_checkable
 class OffersApprovals(Protocol):
-    """A `SessionStore` that brings the store of questions of its database."""
+    """A `SessionStore` with the store of questions of its database."""
 
     def approvals(self) -> ApprovalStore:
-        """Return the store, always the same one."""
+        """Return the store, the same object each time."""

@@ -1,8 +1,8 @@
-"""Records of calls, to answer a later call in place of the handler."""
+"""Records of calls, to answer a later call in place of the handler, and the host's record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -98,3 +98,21 @@ class Redoable(Protocol):
         Raises:
             SnapshotError: If they are malformed, or a type is unknown or has changed.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Writes lines into the record of a host; a resource, bound if the host records.
+
+    Args:
+        note: Writes a line of a kind, `approval` or `check`, with JSON fields. Raises `OSError` or
+            `ToolstileError` if the line cannot be written.
+
+    Example:
+        >>> lines = []
+        >>> Recorder(lambda kind, fields: lines.append((kind, fields))).note("check", {"by": "Ann"})
+        >>> lines
+        [('check', {'by': 'Ann'})]
+    """
+
+    note: Callable[[str, dict[str, Any]], None]

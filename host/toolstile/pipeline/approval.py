@@ -33,7 +33,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.approval import PERSON_ONLY
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolstile_hookspecs.codecs import as_json, as_sentence
-from toolstile_hookspecs.execution.approved import APPROVAL_BY
+from toolstile_hookspecs.execution.approvals import APPROVAL_BY
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.process import renewed_in_forks

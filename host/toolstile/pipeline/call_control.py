@@ -65,7 +65,7 @@ class CallControlImpl:
 
     @property
     def is_approved(self) -> bool:
-        """True once a person has approved the call; see `execution.approved`."""
+        """True once a person has approved the call; see `execution.approvals`."""
         return self._call.attributes.get(APPROVAL) in _APPROVED
 
     def call(self, call: ToolCall) -> Outcome:

@@ -23,7 +23,7 @@ from toolstile.state.store import Deciding, Head, check_kind, impure, reduced
 from toolstile.state.transaction import CALLER_ENDED, OVER, Transaction
 from toolstile_hookspecs.codecs import type_name
 from toolstile_hookspecs.errors import ConflictError, StateError
-from toolstile_hookspecs.execution.request import RequestTurn
+from toolstile_hookspecs.execution.principal import RequestTurn
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import Reducer, SessionProtocol, SliceView
 from toolstile_hookspecs.stored_names import is_of_policy

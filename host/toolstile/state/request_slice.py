@@ -10,7 +10,7 @@ from toolstile.state.store import Store
 from toolstile_hookspecs import Clock, ConfigurationError, Principal, RequestTurn, hide, secrets_in
 from toolstile_hookspecs.codecs import type_name
 from toolstile_hookspecs.errors import StateError
-from toolstile_hookspecs.execution.request import RequestTexts
+from toolstile_hookspecs.execution.principal import RequestTexts
 from toolstile_hookspecs.sessions import Append
 
 _KEYS: Final = frozenset({RequestTurn, type_name(RequestTurn)})

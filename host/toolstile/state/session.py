@@ -18,7 +18,7 @@ from toolstile.state.session_json import Saved, Snapshot, fitting, read, write
 from toolstile.state.slices import SessionSlice
 from toolstile.state.store import Head, Store, Subscribers, check_kind
 from toolstile_hookspecs.calls import ToolInvoked
-from toolstile_hookspecs.execution.request import RequestTurn
+from toolstile_hookspecs.execution.principal import RequestTurn
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.sessions import SliceView

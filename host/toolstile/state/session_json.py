@@ -16,8 +16,8 @@ from toolstile.state.replay import AppliedEffect, by_name, named
 from toolstile.state.store import Head, Store
 from toolstile_hookspecs.codecs import dumped, dumped_exactly, first_fault, loaded, type_name
 from toolstile_hookspecs.errors import SnapshotError
-from toolstile_hookspecs.execution.request import RequestTurn
-from toolstile_hookspecs.execution.waiting_call import WaitingCall
+from toolstile_hookspecs.execution.approvals import WaitingCall
+from toolstile_hookspecs.execution.principal import RequestTurn
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sections import OpenedSections
 

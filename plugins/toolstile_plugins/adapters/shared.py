@@ -27,8 +27,8 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import APPROVAL_TICKET, APPROVAL_TOKEN, DIFF
+from toolstile_hookspecs.execution.approvals import WaitingCall
 from toolstile_hookspecs.execution.schemas import ToolSchema
-from toolstile_hookspecs.execution.waiting_call import WaitingCall
 from toolstile_hookspecs.support.text import extra_remedy
 
 _NAME: Final = re.compile(r"[\w.-]+")

@@ -30,7 +30,7 @@ from toolstile_hookspecs.services.approval_store import (
     Question,
 )
 from toolstile_hookspecs.services.json_forms import JsonForm
-from toolstile_hookspecs.services.recorder import Recorder
+from toolstile_hookspecs.services.replay import Recorder
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.inbox.seal import Seal
 

@@ -25,7 +25,7 @@ from toolstile_hookspecs.services.approval_store import (
     QuestionState,
 )
 from toolstile_hookspecs.services.filesystem import SupportsDirectories
-from toolstile_hookspecs.services.recorder import Recorder
+from toolstile_hookspecs.services.replay import Recorder
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.inbox.events import Events
 from toolstile_plugins.inbox.inbox import Inbox

@@ -26,7 +26,7 @@ from toolstile_hookspecs import (
     ToolInvoked,
     hookimpl,
 )
-from toolstile_hookspecs.services import recorder as services
+from toolstile_hookspecs.services import replay as services
 from toolstile_hookspecs.support.process import make_directory
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.record.file import RecordFile

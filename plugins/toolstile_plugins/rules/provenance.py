@@ -25,7 +25,7 @@ from toolstile_hookspecs import (
     masked,
 )
 from toolstile_hookspecs.diagnostics import NOTICE
-from toolstile_hookspecs.execution.approved import is_approved
+from toolstile_hookspecs.execution.approvals import is_approved
 from toolstile_hookspecs.selectors import ToolSelector, fits
 from toolstile_hookspecs.stored_names import stored_as
 from toolstile_plugins.policies.checks import (

@@ -25,7 +25,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.agents.guidance import GuidanceContext, TaskCompletionResult
 from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Turn, Usage
-from toolstile_hookspecs.services.recorder import Recorder
+from toolstile_hookspecs.services.replay import Recorder
 from toolstile_plugins.agent import (
     Agent,
     AgentConfig,

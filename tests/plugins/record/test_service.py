@@ -5,7 +5,7 @@ from pathlib import Path
 
 from toolstile import Host
 from toolstile.settings import Settings
-from toolstile_hookspecs.services.recorder import Recorder
+from toolstile_hookspecs.services.replay import Recorder
 from toolstile_plugins.inbox import ApprovalEvent
 from toolstile_plugins.record.reader import Reader
 

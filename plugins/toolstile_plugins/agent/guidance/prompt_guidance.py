@@ -41,7 +41,7 @@ from toolstile_hookspecs.agents.guidance import (
 from toolstile_hookspecs.agents.messages import StopReason
 from toolstile_hookspecs.calls import DRY_RUN
 from toolstile_hookspecs.resources import ResourceResolver
-from toolstile_hookspecs.services.recorder import Recorder
+from toolstile_hookspecs.services.replay import Recorder
 from toolstile_hookspecs.sessions import SlicePolicy, append_all
 from toolstile_plugins.agent.effects import Consult, Loop, NotInTime, adrive, drive
 from toolstile_plugins.agent.result import CompletionChecked, GuidanceProgress, RunCancelled
