@@ -232,28 +232,28 @@ class _Calls:
             CallWaits: When it waits for a person.
             CallFailed: When it was refused or rolled back.
         """
-        kept = shared.waiting(self.tools, call.wire_id)
+        kept = shared.waiting(self.tools, call.wire_id, call)
         if kept is None or kept.answer is None:
-            return self._seen(self.tools.dispatch(call, using=using))
-        call = shared.as_kept(call, kept)
-        outcome = self.tools.resume(call, kept.question[TOKEN], kept.answer, using=using)
+            return self._seen(self.tools.dispatch(call, using=using), call)
+        resumed = shared.as_kept(call, kept)
+        outcome = self.tools.resume(resumed, kept.question[TOKEN], kept.answer, using=using)
         shared.went_on(self.tools, kept)
-        return self._seen(outcome)
+        return self._seen(outcome, call)
 
     async def later(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
         """Dispatch a call; see `now`."""
-        kept = shared.waiting(self.tools, call.wire_id)
+        kept = shared.waiting(self.tools, call.wire_id, call)
         if kept is None or kept.answer is None:
-            return self._seen(await self.tools.adispatch(call, using=using))
-        call = shared.as_kept(call, kept)
-        outcome = await self.tools.aresume(call, kept.question[TOKEN], kept.answer, using=using)
+            return self._seen(await self.tools.adispatch(call, using=using), call)
+        resumed, token = shared.as_kept(call, kept), kept.question[TOKEN]
+        outcome = await self.tools.aresume(resumed, token, kept.answer, using=using)
         shared.went_on(self.tools, kept)
-        return self._seen(outcome)
+        return self._seen(outcome, call)
 
-    def _seen(self, outcome: Outcome) -> Outcome:
+    def _seen(self, outcome: Outcome, call: ToolCall) -> Outcome:
         is_pending = outcome.status is Status.PENDING
         if is_pending and self._pauses:
-            raise CallWaits(outcome.text, shared.waits(self.tools, outcome).question)
+            raise CallWaits(outcome.text, shared.waits(self.tools, outcome, call).question)
         if outcome.is_error and not is_pending:
             raise CallFailed(outcome.text)
         return outcome

@@ -43,7 +43,9 @@ from toolstile_plugins.adapters.shared import (
     ForeignPause,
     ForeignRun,
     FrameworkImport,
+    digest_of,
     foreign_tool,
+    read_json,
 )
 from toolstile_plugins.adapters.turns import Turns
 from toolstile_plugins.dialects.parse import opened
@@ -126,7 +128,7 @@ def question(tools: ExecutorHandle, item: ToolApprovalItem) -> Mapping[str, str]
         The question; empty for an interruption by the tool's own rule.
     """
     call = _call_of(item)
-    kept = shared.waiting(tools, call.wire_id, _digest(call))
+    kept = shared.waiting(tools, call.wire_id, call)
     return {} if kept is None else kept.question
 
 
@@ -148,7 +150,7 @@ def answer(
         StateError: When no such call waits in the session.
     """
     call = _call_of(item)
-    shared.answer(tools, call.wire_id, given, _digest(call))
+    shared.answer(tools, call.wire_id, given, call)
     state.approve(item)
 
 
@@ -166,7 +168,7 @@ class _Tool(FunctionTool):
     def needs_approval(self) -> Any:
         """Ask if the arguments are an object."""
         text = _arguments()
-        return self._asks if text is None or isinstance(_read(text), dict) else False
+        return self._asks if text is None or isinstance(read_json(text), dict) else False
 
     @needs_approval.setter
     def needs_approval(self, asks: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -283,7 +285,7 @@ class _Gate:
         await visit.begin(self._turns.dispatch(call, turn, turn.ids, visit.using))
         if (outcome := visit.question) is not None:
             visit.is_over = True
-            shared.waits(self.tools, outcome, _digest(call))
+            shared.waits(self.tools, outcome, call)
         return visit
 
     async def outcome(
@@ -295,14 +297,14 @@ class _Gate:
             self._resumed(_of_run(context, call), using) if visit is None else visit.end(using)
         )
         if outcome.status is Status.PENDING:
-            shared.waits(self.tools, outcome, _digest(call))
+            shared.waits(self.tools, outcome, call)
         if outcome.is_error and (span := get_current_span()) is not None:
             span.set_error({"message": f"{name}: {outcome.status}", "data": None})
         return outcome
 
     async def _resumed(self, call: ToolCall, using: ForeignCall | None) -> Outcome:
         """Resume a waiting call, or dispatch a call that the SDK has not asked about."""
-        if (kept := shared.waiting(self.tools, call.wire_id, _digest(call))) is None:
+        if (kept := shared.waiting(self.tools, call.wire_id, call)) is None:
             return await self.tools.adispatch(call, using=using)
         given, token = kept.answer or ApprovalAnswer.approve(), kept.question[TOKEN]
         call = shared.as_kept(call, kept)
@@ -325,7 +327,7 @@ def _call(name: str, given: str | dict[str, Any], call_id: str) -> ToolCall:
         # Some providers send nothing for a tool without arguments.
         return ToolCall(name, given if given.strip() else "{}", provider_id=call_id)
     text = _arguments()
-    arguments = given if text is None or _read(text) != given else text
+    arguments = given if text is None or read_json(text) != given else text
     return ToolCall(name, arguments, provider_id=call_id)
 
 
@@ -339,7 +341,7 @@ def _of_run(context: RunContextWrapper[Any], call: ToolCall) -> ToolCall:
         return call
     # Several runs may share a trace, and a model may use an id again.
     said = json.dumps(context.turn_input, sort_keys=True, default=str)
-    digest = hashlib.sha256(f"{said} {_digest(call)}".encode()).hexdigest()[:32]
+    digest = hashlib.sha256(f"{said} {digest_of(call)}".encode()).hexdigest()[:32]
     return replace(call, id=f"{trace.trace_id}/{reply}/{call.provider_id}/{digest}")
 
 
@@ -347,25 +349,10 @@ def _call_of(item: ToolApprovalItem) -> ToolCall:
     return ToolCall(item.name or "", item.arguments or "{}", provider_id=item.call_id or "")
 
 
-def _digest(call: ToolCall) -> str:
-    """Return a digest that tells apart calls of the same id in different runs of a session."""
-    given = call.arguments
-    read = _read(given) if isinstance(given, str) else given
-    made = given if read is None else json.dumps(read, sort_keys=True)
-    return hashlib.sha256(f"{call.name} {made!r}".encode()).hexdigest()
-
-
 def _arguments() -> str | None:
     span = get_current_span()
     data = None if span is None else span.span_data
     return data.input if isinstance(data, FunctionSpanData) else None
-
-
-def _read(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 class Visit:

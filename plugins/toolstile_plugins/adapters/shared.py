@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from types import TracebackType
 from typing import Any, Final
 
@@ -187,19 +189,45 @@ def question(outcome: Outcome) -> dict[str, str]:
     }
 
 
-def waits(tools: ExecutorHandle, outcome: Outcome, digest: str = "") -> WaitingCall:
-    """Keep a call that waits in its session."""
-    call = outcome.call
-    kept = WaitingCall(call.wire_id, question(outcome), digest=digest, id=call.id)
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text, or None."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def digest_of(call: ToolCall) -> str:
+    """Return a digest that tells apart calls of the same id in different runs of a session."""
+    given = call.arguments
+    read = read_json(given) if isinstance(given, str) else given
+    made = given if read is None else json.dumps(read, sort_keys=True)
+    return sha256(f"{call.name} {made!r}".encode()).hexdigest()
+
+
+def waits(tools: ExecutorHandle, outcome: Outcome, call: ToolCall) -> WaitingCall:
+    """Keep a call that waits, as its framework made it, in the session."""
+    id_, digest = outcome.call.id, digest_of(call)
+    kept = WaitingCall(call.wire_id, question(outcome), digest=digest, id=id_)
     tools.session[WaitingCall].append(kept)
     return kept
 
 
-def waiting(tools: ExecutorHandle, call_id: str, digest: str = "") -> WaitingCall | None:
-    """Return the call of an id that waits, or None."""
-    call = call_id, digest
-    known = tools.session[WaitingCall].where(lambda kept: (kept.call_id, kept.digest) == call)
-    return known[-1] if known and known[-1].question else None
+def waiting(
+    tools: ExecutorHandle, call_id: str, call: ToolCall | None = None
+) -> WaitingCall | None:
+    """Return the newest call of an id that waits, first one without an answer, or None.
+
+    Since models repeat ids, only a call of the same tool with the same arguments is the same call.
+    """
+    # An earlier release kept no digest.
+    digests = None if call is None else {digest_of(call), ""}
+    newest: dict[str, WaitingCall] = {}
+    for kept in reversed(tools.session[WaitingCall].where(lambda kept: kept.call_id == call_id)):
+        if digests is None or kept.digest in digests:
+            newest.setdefault(kept.digest, kept)
+    left = [kept for kept in newest.values() if kept.question]
+    return max(left, key=lambda kept: kept.answer is None, default=None)
 
 
 def as_kept(call: ToolCall, kept: WaitingCall) -> ToolCall:
@@ -212,19 +240,21 @@ def went_on(tools: ExecutorHandle, kept: WaitingCall) -> None:
     tools.session[WaitingCall].append(WaitingCall(kept.call_id, digest=kept.digest))
 
 
-def answer(tools: ExecutorHandle, call_id: str, given: GivenAnswer, digest: str = "") -> None:
+def answer(
+    tools: ExecutorHandle, call_id: str, given: GivenAnswer, call: ToolCall | None = None
+) -> None:
     """Answer a call that waits; it continues with its run.
 
     Args:
         tools: An executor of its session.
-        call_id: The model's id of the call.
+        call_id: The model's id of the call; of several such calls, the newest is answered.
         given: The answer: an approval, a denial with its reason, or an edit.
-        digest: The digest with which it is kept.
+        call: The call, if it is known.
 
     Raises:
         StateError: When no call of that id waits in the session.
     """
-    kept = waiting(tools, call_id, digest)
+    kept = waiting(tools, call_id, call)
     if kept is None:
         raise StateError(
             f"No call {call_id!r} waits in the session {tools.session.id!r}. Answer it in an "

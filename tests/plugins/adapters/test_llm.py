@@ -229,6 +229,22 @@ def test_a_chain_that_goes_on_without_an_answer_asks_again(toolstile_host: Hosts
             answer(tools, "c1", given=True)
 
 
+def test_an_answer_is_for_the_call_that_was_asked_about_not_for_its_id(
+    toolstile_host: Hosts,
+) -> None:
+    with toolstile_host(tools=[erase], approver=later).executor() as tools:
+        with pytest.raises(CallWaits):
+            chain(toolset(tools), [made("erase", name="a")]).text()
+        answer(tools, "c1", given=True)
+        # Another run, in which the model repeats the id.
+        with pytest.raises(CallWaits):
+            chain(toolset(tools), [made("erase", name="b")]).text()
+        assert outputs(chain(toolset(tools), [made("erase", name="a")])) == ["Erased a."]
+        answer(tools, "c1", ApprovalAnswer.deny("keep it"))
+        (text,) = outputs(chain(toolset(tools), [made("erase", name="b")]))
+        assert text.startswith("Error: A person did not approve erase: keep it.")
+
+
 def test_without_pauses_the_model_reads_that_a_call_waits(toolstile_host: Hosts) -> None:
     with toolstile_host(tools=[erase], approver=later).executor() as tools:
         (text,) = outputs(chain(toolset(tools, pauses=False), [made("erase", name="a")]))

@@ -270,7 +270,7 @@ def test_a_failure_as_json_says_its_error(desk: Desk) -> None:
     [
         (["Hi"], "No model is named."),
         (["Hi", "--model", "opnai:tiny"], "openai"),
-        (["  ", "--model", "openai:tiny"], "the text is empty"),
+        (["  ", "--model", "openai:tiny"], "The request is empty."),
     ],
 )
 def test_what_is_missing_is_told_before_anything_is_asked(
