@@ -35,10 +35,10 @@ from toolstile_plugins.mcp.server.elicitation import (
     question_result,
     refuse_invalid,
 )
-from toolstile_plugins.mcp.server.notifications import ProgressRelay
 from toolstile_plugins.mcp.server.request import (
     SOURCE,
     CallRequest,
+    ProgressRelay,
     RequestContext,
     current_request,
     person_of,

@@ -22,12 +22,16 @@ from mcp_types.methods import CacheableMethod
 
 from toolstile_hookspecs import HostHandle
 from toolstile_plugins.mcp.server.calls import Caller
-from toolstile_plugins.mcp.server.notifications import Changes
-from toolstile_plugins.mcp.server.prompts import PromptList, instructions_of
-from toolstile_plugins.mcp.server.request import RequestContext
-from toolstile_plugins.mcp.server.resources import WorkspaceResources
+from toolstile_plugins.mcp.server.request import Changes, RequestContext
 from toolstile_plugins.mcp.server.sessions import SESSION_META, SessionChoice
-from toolstile_plugins.mcp.server.tools import DIALECT, Completions, ToolList
+from toolstile_plugins.mcp.server.tools import (
+    DIALECT,
+    Completions,
+    PromptList,
+    ToolList,
+    WorkspaceResources,
+    instructions_of,
+)
 from toolstile_plugins.mcp.settings import ServeSettings
 from toolstile_plugins.mcp.workspace_read import TOOL
 

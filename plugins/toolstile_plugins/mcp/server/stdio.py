@@ -28,7 +28,7 @@ from mcp_types.methods import SPEC_CLIENT_METHODS
 from pydantic import ValidationError
 
 from toolstile_hookspecs import HostHandle
-from toolstile_plugins.mcp.server.notifications import TOLD, Changes
+from toolstile_plugins.mcp.server.request import TOLD, Changes
 from toolstile_plugins.mcp.server.server import HostServer
 from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession, executors_of
 from toolstile_plugins.mcp.settings import ServeSettings

@@ -1,26 +1,275 @@
-"""Tools as clients see them."""
+"""Tools, prompts, and files of the workspace, as clients see them."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import logging
-from collections.abc import Mapping
+import mimetypes
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Final, cast
+from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CompleteRequestParams, CompletionArgument, PromptReference
+from mcp_types import (
+    INVALID_PARAMS,
+    CompleteRequestParams,
+    CompletionArgument,
+    PromptReference,
+    ReadResourceRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolstile_hookspecs import (
     DefinitionError,
     Dialect,
     ExecutorHandle,
+    FileStat,
+    Filesystem,
     HostHandle,
+    Outcome,
+    Prompt,
+    PromptValidationError,
+    Section,
     SessionProtocol,
+    Status,
     Tool,
 )
-from toolstile_plugins.mcp.server.prompts import PromptList
-from toolstile_plugins.mcp.server.request import refuse_cursor
-from toolstile_plugins.mcp.server.resources import PARAMETER, WorkspaceResources
+from toolstile_plugins.mcp.server.calls import Caller
+from toolstile_plugins.mcp.server.request import RequestContext, page_of, refuse_cursor
+from toolstile_plugins.mcp.server.sessions import ServedSession
+from toolstile_plugins.mcp.settings import ServeSettings
+from toolstile_plugins.mcp.workspace_read import TOOL, WorkspaceRead, current_read
+
+NOT_FOUND: Final = -32002
+"""The older era's error code for a missing resource."""
+TEXT: Final = "text/plain"
+BYTES: Final = "application/octet-stream"
+UNREADABLE: Final = "The resource could not be read. Try again later."
+NO_TOOL: Final = (
+    "This server does not offer the tool read_file, by whose policies resources are read, so "
+    "nobody can read them."
+)
+PARAMETER: Final = "path"
+"""The template's placeholder for a file."""
+
+
+class WorkspaceResources:
+    """Lists and reads the files of a session's workspace."""
+
+    def __init__(self, settings: ServeSettings, caller: Caller) -> None:
+        self._caller = caller
+        self._base = settings.workspace_uri
+        self._page_size = settings.page_size
+        self._largest = settings.max_resource
+
+    async def page(self, executor: ExecutorHandle, cursor: str | None) -> dict[str, Any]:
+        """Return a page of the list."""
+        files = await asyncio.to_thread(_files, executor)
+        page, more = page_of(files, cursor, self._page_size, lambda file: file.path)
+        return {"resources": [self._shape(file) for file in page], **more}
+
+    def templates(self) -> dict[str, Any]:
+        """Return the one template there is."""
+        shape = {
+            "uriTemplate": f"{self._base}{{+{PARAMETER}}}",
+            "name": "workspace-file",
+            "title": "File of the workspace",
+            "description": "A file of the workspace, by its path from there.",
+        }
+        return {"resourceTemplates": [shape]}
+
+    async def read(
+        self,
+        session: ServedSession,
+        context: RequestContext,
+        params: ReadResourceRequestParams,
+        handle: str | None = None,
+    ) -> dict[str, Any]:
+        """Return the content of a resource, or the question for a person.
+
+        It is a call of `read_file`, which policies decide on, and which is recorded.
+
+        Args:
+            session: The session that it is read in.
+            context: The SDK's context.
+            params: The params of the request.
+            handle: What names the session, where the request has begun it.
+
+        Raises:
+            MCPError: When there is none of that URI, or it cannot be read.
+        """
+        uri = str(params.uri)
+        path = self.path_of(uri)
+        if path is None:
+            raise _not_found(uri, context)
+        call = self._caller.call(context, TOOL, {"path": path})
+        read = WorkspaceRead(call.id, self._largest)
+        with _reading(read):
+            ended = await self._caller.outcome(session, context, call, params, handle)
+        if isinstance(ended, dict):
+            return ended
+        if isinstance(ended, Outcome) and ended.success and read.content is not None:
+            return {"contents": [_held(uri, path, read.content)]}
+        if read.is_missing or (isinstance(ended, Outcome) and ended.status is Status.INVALID):
+            raise _not_found(uri, context)
+        told = ended.text if isinstance(ended, Outcome) else UNREADABLE
+        if isinstance(ended, Outcome) and ended.status is Status.UNKNOWN_TOOL:
+            told = NO_TOOL
+        raise MCPError(INVALID_PARAMS, told, {"uri": uri})
+
+    async def paths(self, executor: ExecutorHandle, beginning: str) -> list[str]:
+        """Return the paths with a given beginning, in order."""
+        files = await asyncio.to_thread(_files, executor)
+        return [file.path for file in files if file.path.startswith(beginning)]
+
+    def path_of(self, uri: str) -> str | None:
+        """Return the path that a URI stands for, None for a URI from elsewhere."""
+        return unquote(uri.removeprefix(self._base)) if uri.startswith(self._base) else None
+
+    def _shape(self, file: FileStat) -> dict[str, Any]:
+        name = file.path.rpartition("/")[2]
+        shape: dict[str, Any] = {
+            "uri": self._base + quote(file.path),
+            "name": file.path,
+            "title": name,
+            "description": f"{file.path} in the workspace",
+            "size": file.size,
+        }
+        mime_type = mimetypes.guess_type(name)[0]
+        return shape if mime_type is None else {**shape, "mimeType": mime_type}
+
+
+@contextmanager
+def _reading(read: WorkspaceRead) -> Generator[None]:
+    token = current_read.set(read)
+    try:
+        yield
+    finally:
+        current_read.reset(token)
+
+
+def _not_found(uri: str, context: RequestContext) -> MCPError:
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return MCPError(INVALID_PARAMS if is_modern else NOT_FOUND, "Resource not found", {"uri": uri})
+
+
+def _workspace(executor: ExecutorHandle) -> Filesystem | None:
+    # A protocol serves as the key, which mypy does not foresee for type[T].
+    return executor.resources.get(Filesystem, None)  # type: ignore[type-abstract]
+
+
+def _files(executor: ExecutorHandle) -> Sequence[FileStat]:
+    files = _workspace(executor)
+    if files is None:
+        return []
+    found = (file for file in files.glob("**") if file.kind == "file")
+    return sorted(found, key=lambda file: file.path)
+
+
+def _held(uri: str, path: str, content: bytes) -> dict[str, Any]:
+    mime_type = mimetypes.guess_type(path)[0]
+    if b"\0" not in content:
+        with suppress(UnicodeDecodeError):
+            return {"uri": uri, "mimeType": mime_type or TEXT, "text": content.decode()}
+    return {"uri": uri, "mimeType": mime_type or BYTES, "blob": base64.b64encode(content).decode()}
+
+
+def instructions_of(prompt: Prompt) -> str | None:
+    """Return the text about the tools for a model, without sections that lack a value."""
+    texts: list[str] = []
+    for section in prompt.sections:
+        with suppress(PromptValidationError):
+            texts.append(_only(prompt, section).render().text)
+    return "\n\n".join(filter(None, texts)) or None
+
+
+class PromptList:
+    """Describes and renders the prompt as a whole and each of its sections."""
+
+    def __init__(self, host: HostHandle) -> None:
+        self._host = host
+
+    def page(self, session: SessionProtocol | None, cursor: str | None) -> dict[str, Any]:
+        """Return the whole list, as that of the tools."""
+        refuse_cursor(cursor)
+        return {"prompts": [*self._shapes(session)]}
+
+    def get(
+        self, executor: ExecutorHandle, name: str, arguments: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return a prompt as messages.
+
+        Raises:
+            MCPError: When there is none of that name, or an argument is missing.
+        """
+        prompt = self.named(executor.session, name)
+        missing = [argument for argument in _placeholders(prompt) if argument not in arguments]
+        if missing:
+            raise MCPError(INVALID_PARAMS, f"Prompt {name!r} needs: {', '.join(missing)}.")
+        try:
+            bound = prompt.bind(dict(arguments))
+            text = bound.render(executor.session, executor.resources).text
+        except PromptValidationError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from None
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+
+    def named(self, session: SessionProtocol | None, name: str) -> Prompt:
+        """Return the prompt of a name.
+
+        Raises:
+            MCPError: When there is none.
+        """
+        prompt = self._host.prompt
+        if name == _whole(prompt):
+            return prompt
+        for section in _enabled(prompt, session):
+            if section.key == name:
+                return _only(prompt, section)
+        raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. List those there are.")
+
+    def _shapes(self, session: SessionProtocol | None) -> Iterator[dict[str, Any]]:
+        prompt = self._host.prompt
+        sections = [*_enabled(prompt, session)]
+        if sections:
+            yield _shape(_whole(prompt), "All sections", "Everything about all tools.", prompt)
+        for section in sections:
+            told = f"How to use the tools of {section.title}." if section.tools else section.title
+            yield _shape(section.key, section.title, told, _only(prompt, section))
+
+
+def _shape(name: str, title: str, description: str, prompt: Prompt) -> dict[str, Any]:
+    shape: dict[str, Any] = {"name": name, "title": title, "description": description}
+    arguments = [{"name": placeholder, "required": True} for placeholder in _placeholders(prompt)]
+    return {**shape, "arguments": arguments} if arguments else shape
+
+
+def _whole(prompt: Prompt) -> str:
+    # No section's key has a colon.
+    return f"{prompt.ns}:{prompt.key}"
+
+
+def _only(prompt: Prompt, section: Section) -> Prompt:
+    return replace(prompt, template=replace(prompt.template, sections=(section,)), further=())
+
+
+def _enabled(prompt: Prompt, session: SessionProtocol | None) -> Iterator[Section]:
+    for place in prompt.places(session):
+        if place.depth == 1:
+            yield place.section
+
+
+def _placeholders(prompt: Prompt) -> list[str]:
+    found: dict[str, None] = {}
+    for section in prompt.everywhere():
+        for name in getattr(section, "placeholders", ()):
+            if name not in prompt.params:
+                found[name] = None
+    return [*found]
+
 
 log = logging.getLogger("toolstile.mcp")
 

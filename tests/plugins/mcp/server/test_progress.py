@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from toolstile_plugins.mcp.server.notifications import WAITING, ProgressRelay
+from toolstile_plugins.mcp.server.request import WAITING, ProgressRelay
 
 pytestmark = pytest.mark.anyio
 

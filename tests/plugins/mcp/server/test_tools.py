@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from toolstile import Host
 from toolstile_hookspecs import MarkdownSection, hookimpl, tool
-from toolstile_plugins.mcp.server.prompts import PromptList
-from toolstile_plugins.mcp.server.tools import ToolList
+from toolstile_plugins.mcp.server.tools import PromptList, ToolList
 
 
 @tool(category="read")
