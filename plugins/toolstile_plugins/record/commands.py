@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import HostHandle
@@ -21,7 +21,7 @@ from toolstile_plugins.record.reader import (
     summaries,
     verify,
 )
-from toolstile_plugins.record.schema import RecordedApproval, RecordedCall, RecordError
+from toolstile_plugins.record.schema import RecordedApproval, RecordError
 from toolstile_plugins.screen import Cell, Screen, shown_status, shown_time, style_of
 
 if TYPE_CHECKING:
@@ -144,13 +144,11 @@ def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
         comparisons, what = replayed(host, recording, replay), "replayed"
     if args.out is None:
         return 0 if show_comparisons(Screen(), comparisons, what) else 1
-    return 0 if all([*_written(comparisons, args.out)]) else 1
-
-
-def _written(comparisons: Iterable[Comparison], out: Any) -> Iterator[bool]:
+    is_same = True
     for comparison in comparisons:
-        out.write(comparison.wire())
-        yield not comparison.differs
+        args.out.write(comparison.wire())
+        is_same = is_same and not comparison.differs
+    return 0 if is_same else 1
 
 
 MAX_FAULTS: Final = 20
@@ -231,7 +229,13 @@ def show_call(screen: Screen, entry: Numbered) -> None:
     """Show all that is recorded of a call."""
     call = entry.call
     screen.line(f"{call.tool}, {shown_status(call.status)}", style_of(call.status))
-    details = dict(_details(call))
+    document = call.model_dump(mode="json", exclude_defaults=True)
+    for name in ("n", "prev", "hash", "kind", "status"):
+        document.pop(name, None)
+    if call.stages:
+        taken = [f"{stage} {duration(seconds)}" for stage, seconds in call.stage_seconds]
+        document["stages"] = "\n".join(taken)
+    details = {name.replace("_", " "): value for name, value in document.items()}
     width = max(map(len, details))
     for name, value in details.items():
         text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
@@ -345,14 +349,3 @@ def _gist(text: str) -> str:
     first, *rest = text.strip().split("\n")
     items = [line.removeprefix(_ITEM) for line in rest if line.startswith(_ITEM)]
     return f"{first} {'; '.join(items)}" if first.endswith(":") and items else first
-
-
-def _details(call: RecordedCall) -> Iterator[tuple[str, Any]]:
-    document = call.model_dump(mode="json", exclude_defaults=True)
-    for name in ("n", "prev", "hash", "kind", "status"):
-        document.pop(name, None)
-    if call.stages:
-        taken = [f"{stage} {duration(seconds)}" for stage, seconds in call.stage_seconds]
-        document["stages"] = "\n".join(taken)
-    for name, value in document.items():
-        yield name.replace("_", " "), value

@@ -108,7 +108,13 @@ class Chain:
             elif not raw.endswith(b"\n"):
                 self._note(Damage.TORN, f"ends in the middle, after {len(raw):,} bytes")
             else:
-                self._note(Damage.CHANGED, f"differs from the written line: {_how_changed(raw)}")
+                is_crlf = raw.endswith(b"\r\n") and read_link(raw[:-2]) is not None
+                how = (
+                    "an editor, or Git, made its end CR LF"
+                    if is_crlf
+                    else "its hash does not fit it"
+                )
+                self._note(Damage.CHANGED, f"differs from the written line: {how}")
                 self._expected += 1
                 self._known = False
         if b"\0" in raw and self.faults and self.faults[-1].line == self.lines:
@@ -140,9 +146,3 @@ class Chain:
 
     def _note(self, damage: Damage, text: str) -> None:
         self.faults.append(Fault(self.lines, damage, text))
-
-
-def _how_changed(raw: bytes) -> str:
-    if raw.endswith(b"\r\n") and read_link(raw[:-2]) is not None:
-        return "an editor, or Git, made its end CR LF"
-    return "its hash does not fit it"

@@ -103,7 +103,10 @@ class Recorder:
             if self._lost and not self._begun:
                 self._begin()
             if self._begun:
-                self._end()
+                end: dict[str, Any] = {"kind": "end", "at": self._clock.now().isoformat()}
+                if self._lost:
+                    end["lost"] = self._lost
+                self._file.append(written(end))
         except (OSError, RecordError) as error:
             self._why = _reason_of(error)
             log.exception("The end of the record could not be written: %s", self._why, extra=NOTICE)
@@ -127,12 +130,6 @@ class Recorder:
                 begin["torn"] = self._file.torn
             self._file.append(written(begin))
             self._begun = True
-
-    def _end(self) -> None:
-        end: dict[str, Any] = {"kind": "end", "at": self._clock.now().isoformat()}
-        if self._lost:
-            end["lost"] = self._lost
-        self._file.append(written(end))
 
     def _taken(self) -> int:
         with self._lock:

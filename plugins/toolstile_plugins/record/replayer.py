@@ -399,23 +399,19 @@ class Replayer:
         except NotRecordedError:
             if call is None:
                 raise
-        # Defaults may differ: a factory makes new ones, and they change between versions.
+        # Defaults may differ: a factory makes new ones, and they change between versions. So take
+        # a recorded call whose original arguments are these.
         with self._making_up:
-            return self._answers.take(tool.name, self._as_made_up(tool, shown, call))
-
-    def _as_made_up(self, tool: Tool[Any, Any], shown: Any, call: ToolCall) -> Any:
-        """Return params with the recorded defaults in place of arguments that were left out."""
-        given = key_of(masked(value_of(call.arguments), tool.params_codec.secret_schema()))
-        left = [entry.call for entry in self._answers.left() if entry.call.tool == tool.name]
-        if any(is_of(recorded, shown) for recorded in left):
-            return shown
-        same = (
-            recorded.params
-            for recorded in left
-            if (recorded.approval is None or recorded.approval.answer != Answer.EDITED)
-            and key_of(recorded.arguments) == given
-        )
-        return next(same, shown)
+            given = key_of(masked(value_of(call.arguments), tool.params_codec.secret_schema()))
+            left = [entry.call for entry in self._answers.left() if entry.call.tool == tool.name]
+            same = (
+                recorded.params
+                for recorded in left
+                if (recorded.approval is None or recorded.approval.answer != Answer.EDITED)
+                and key_of(recorded.arguments) == given
+            )
+            is_left = any(is_of(recorded, shown) for recorded in left)
+            return self._answers.take(tool.name, shown if is_left else next(same, shown))
 
     def _take_refused(
         self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None

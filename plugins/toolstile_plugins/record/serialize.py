@@ -90,7 +90,7 @@ def _late(error: Raised | None) -> Exception:
     return ended
 
 
-def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
+def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:  # noqa: C901, PLR0912 - a case for each field
     """Return the fields of the line of a call."""
     secrets = _secrets(event)
     call = event.call
@@ -105,7 +105,13 @@ def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
     if tool is not None and event.stage is not Stage.PARSE:
         if call.name != tool.name:
             fields.append(f'"name":{quoted(call.name)}')
-        params = _params(event, tool, secrets)
+        codec, given = tool.params_codec, event.arguments
+        # Bytes are written by the codec for the host; a text comes from an event made by hand.
+        encoded = given if isinstance(given, bytes) else codec.encode(event.params)
+        if (schema := codec.secret_schema()) or secrets:
+            params = _shown(json.loads(encoded), schema, secrets)
+        else:
+            params = encoded.decode()
         fields.append(f'"params":{params}')
     if (MASK in arguments or MASK in params) and _say_all(event, arguments, params):
         fields.append('"masked":false')
@@ -134,7 +140,12 @@ def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
         if event.error is not None:
             fields.append(f'"error":{written(_raised(event.error, secrets))}')
     if changes != NOTHING:
-        fields.append(_changes(changes, secrets))
+        if isinstance(changes, SnapshotError):
+            fields.append(f'"changes_lost":{written(hide(str(changes), secrets))}')
+            return fields
+        if secrets:
+            changes = written(hide_within(json.loads(changes), secrets))
+        fields.append(f'"changes":{written(changes)}')
     return fields
 
 
@@ -236,17 +247,6 @@ def _refuse(constant: str) -> Any:
 _READER: Final = json.JSONDecoder(parse_constant=_refuse)
 
 
-def _params(event: ToolInvoked, tool: Tool[Any, Any], secrets: Secrets) -> str:
-    codec = tool.params_codec
-    given = event.arguments
-    # Bytes are as the codec wrote them for the host; a text is of an event made by hand.
-    params = given if isinstance(given, bytes) else codec.encode(event.params)
-    schema = codec.secret_schema()
-    if schema or secrets:
-        return _shown(json.loads(params), schema, secrets)
-    return params.decode()
-
-
 def _say_all(event: ToolInvoked, arguments: str, params: str) -> bool:
     """Tell whether the recorded arguments and params are the original ones: none is masked."""
     given, said = event.call.arguments, json.loads(arguments)
@@ -316,14 +316,6 @@ def _attributes(attributes: Mapping[str, Any], secrets: Secrets) -> str:
         return written(json.loads(json.dumps(plain), parse_constant=str))
 
 
-def _changes(changes: str | SnapshotError, secrets: Secrets) -> str:
-    if isinstance(changes, SnapshotError):
-        return f'"changes_lost":{written(hide(str(changes), secrets))}'
-    if secrets:
-        changes = written(hide_within(json.loads(changes), secrets))
-    return f'"changes":{written(changes)}'
-
-
 def _hidden(text: object, secrets: Secrets) -> str | None:
     return None if text is None else hide(str(text), secrets)
 
@@ -336,11 +328,8 @@ def _raised(error: BaseException, secrets: Secrets) -> dict[str, Any]:
             "text": hide(error.reason, secrets),
             "section_keys": error.section_keys,
         }
-    return {"type": name, "text": hide(_text_of(error), secrets)}
-
-
-def _text_of(error: BaseException) -> str:
     try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
-        return ""
+        text = str(error)
+    except Exception:  # noqa: BLE001 - a foreign exception; its class must do
+        text = ""
+    return {"type": name, "text": hide(text, secrets)}

@@ -312,7 +312,13 @@ class ArgumentChecks:
         self._want(owner, "object", f"reads {name} of")
         found = field_of(owner, name, self.root, is_filled=self.is_filled)
         if found is None:
-            self._miss(owner, place or (owner.label, name))
+            missing = place or (owner.label, name)
+            near = nearest(missing[-1], names_in(owner, self.root))
+            if missing[0] == ARGUMENTS:
+                self.missing[missing] = near
+            else:
+                meant = f"; did you mean {near}?" if near else "; name a known one"
+                self.fault(f"reads {'.'.join(missing)}, which does not exist{meant}")
             return Shape(ANYTHING, place=place)
         if is_test:
             return _BOOLEAN
@@ -321,14 +327,6 @@ class ArgumentChecks:
             self.fault(f"reads {shown}, which may be left out; write has({shown}) && ...")
         use = use_of(name, alternatives(found.shape.schemas, self.root))
         return replace(found.shape, use=use)
-
-    def _miss(self, owner: Shape, place: Place) -> None:
-        near = nearest(place[-1], names_in(owner, self.root))
-        if place[0] == ARGUMENTS:
-            self.missing[place] = near
-            return
-        meant = f"; did you mean {near}?" if near else "; name a known one"
-        self.fault(f"reads {'.'.join(place)}, which does not exist{meant}")
 
     def _list(self, items: list[Shape]) -> Shape:
         types = frozenset[str]().union(*(item.types for item in items))
@@ -369,9 +367,17 @@ class ArgumentChecks:
         elif name in {"_<_", "_<=_", "_>_", "_>=_"}:
             self._order(operands)
         elif name == "@in":
-            self._search(*operands)
+            item, within = operands
+            self._want(within, "array object", "searches with `in`")
+            if "array" in within.types:
+                listed = item_shape(within, self.root)
+                self._compare(item, replace(listed, values=within.values))
         elif name == "_[_]":
-            return self._item(*operands)
+            owner, index = operands
+            is_array = owner.types == _ARRAY
+            self._want(owner, "array object", "takes an item of")
+            self._want(index, "number" if is_array else "number string", "takes item")
+            return item_shape(owner, self.root) if is_array else Shape(ANYTHING)
         elif name in {"_+_", "_-_", "_*_", "_/_", "_%_", "-_"}:
             return self._calculate(operands)
         else:
@@ -417,18 +423,6 @@ class ArgumentChecks:
         for each, other in (operands, operands[::-1]):
             common = [name for name in _ORDERED if name in other.types] or [*_ORDERED]
             self._want(each, " ".join(common), "compares the order of")
-
-    def _search(self, item: Shape, within: Shape) -> None:
-        self._want(within, "array object", "searches with `in`")
-        if "array" in within.types:
-            listed = item_shape(within, self.root)
-            self._compare(item, replace(listed, values=within.values))
-
-    def _item(self, owner: Shape, index: Shape) -> Shape:
-        is_array = owner.types == _ARRAY
-        self._want(owner, "array object", "takes an item of")
-        self._want(index, "number" if is_array else "number string", "takes item")
-        return item_shape(owner, self.root) if is_array else Shape(ANYTHING)
 
     def _calculate(self, operands: list[Shape]) -> Shape:
         types = frozenset[str]().union(*(each.types for each in operands))

@@ -113,20 +113,18 @@ class ValueIndex:
         if shared and items[shared - 1] is not self._items[shared - 1]:
             self._begin()
         for place in range(len(self._items), len(items)):
-            self._add(place, items[place])
-
-    def _add(self, place: int, item: RememberedValues) -> None:
-        self._items.append(item)
-        if item.policy != self._policy:
-            return
-        for text in item.arguments:
-            self._arguments.add(item.at, text)
-        for text in item.trusted:
-            self._trusted.add(place, text)
-        for approved in item.approved:
-            self._approved.setdefault(approved, place)
-        texts = (*item.arguments, *item.trusted, *item.approved)
-        self.size += sum(text.count(" ") + 1 for text in texts)
+            item = items[place]
+            self._items.append(item)
+            if item.policy != self._policy:
+                continue
+            for text in item.arguments:
+                self._arguments.add(item.at, text)
+            for text in item.trusted:
+                self._trusted.add(place, text)
+            for approved in item.approved:
+                self._approved.setdefault(approved, place)
+            texts = (*item.arguments, *item.trusted, *item.approved)
+            self.size += sum(text.count(" ") + 1 for text in texts)
 
     def new(self, texts: Iterable[str], among: int, *, trusted: bool) -> tuple[str, ...]:
         """Return the texts that none of so many items has as trusted, or as arguments."""

@@ -299,7 +299,12 @@ def values_of_result(
             value = masked(value, secrecy)
     # Some servers write their fields as a text. A text within a field has any author.
     value = _with_fields(value, deep=is_all)
-    is_open = issubclass(type(value), Mapping) and _has_open_names(tool)
+    is_open = False
+    if issubclass(type(value), Mapping):
+        schema = tool.result_codec.schema()
+        parts = [*alternatives([schema], schema)]
+        is_mapping = any(part.get("additionalProperties") for part in parts)
+        is_open = is_mapping and not any("properties" in part for part in parts)
     if WHOLE in fields and (is_all or is_open or not _has_fields(value)):
         yield from _leaves(value, with_names=is_open)
     else:
@@ -342,13 +347,6 @@ def _leaves(value: object, *, with_names: bool) -> Iterator[Value]:
             yield from _leaves(inner, with_names=with_names)
     else:
         yield from values_in(value, ())
-
-
-def _has_open_names(tool: Tool[Any, Any]) -> bool:
-    schema = tool.result_codec.schema()
-    parts = [*alternatives([schema], schema)]
-    is_mapping = any(part.get("additionalProperties") for part in parts)
-    return is_mapping and not any("properties" in part for part in parts)
 
 
 def _has_fields(value: object) -> bool:

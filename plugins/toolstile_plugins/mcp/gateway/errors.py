@@ -6,6 +6,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
@@ -169,18 +170,12 @@ def _found(settings: ServerSettings) -> Iterator[str]:
         yield whole.partition(" ")[2].strip()
     for text in (*settings.args, settings.url or ""):
         yield from named_in(text)
-    yield from _of_url(_filled(settings.url or ""))
-
-
-def _of_url(url: str) -> Iterator[str]:
-    try:
-        parts = urlsplit(url)
+    with suppress(ValueError):
+        parts = urlsplit(_filled(settings.url or ""))
         yield parts.username or ""
         yield parts.password or ""
         yield parts.query
         yield from (value for _, value in parse_qsl(parts.query))
-    except ValueError:
-        return
 
 
 def _filled(text: str) -> str:

@@ -306,18 +306,16 @@ def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     seen: list[tuple[str, object]] = []
     for place in (table, table.get("mcp"), *_mapping(table.get("projects")).values()):
         for name in TABLES:
-            for server, keys in _by_name(_mapping(place).get(name)):
+            # A client has its servers by name, or in a list; null or a text is an empty table.
+            servers = _mapping(place).get(name)
+            named = [(server, _mapping(keys)) for server, keys in _mapping(servers).items()]
+            for number, keys in enumerate(map(_mapping, _list(servers)), 1):
+                named.append((str(keys.get("name") or keys.get("id") or number), keys))
+            for server, keys in named:
                 is_server = name != "mcp" or any(key in keys for key in REACHED)
                 if is_server and (server, keys) not in seen:
                     seen.append((server, keys))
                     yield server, _with_rules(server, keys, table, _mapping(place))
-
-
-def _by_name(servers: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield servers by name, also from a list; null or a text is an empty table."""
-    yield from ((name, _mapping(keys)) for name, keys in _mapping(servers).items())
-    for number, keys in enumerate(map(_mapping, _list(servers)), 1):
-        yield str(keys.get("name") or keys.get("id") or number), keys
 
 
 def _with_rules(

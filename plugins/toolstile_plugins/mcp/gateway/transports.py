@@ -323,11 +323,21 @@ def _why_not_sent(error: Exception) -> str:
     return f"no connection can be made ({told(error)})"
 
 
-class _LimitedBytes(httpx2.AsyncByteStream):
+class _Bytes(httpx2.AsyncByteStream):
+    """The bytes of an answer, as another stream gives them."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _LimitedBytes(_Bytes):
     """The bytes of an answer; `httpx2.StreamError` with the fault beyond `most` of them."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int, fault: str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._most = most
         self._fault = fault
 
@@ -339,18 +349,15 @@ class _LimitedBytes(httpx2.AsyncByteStream):
                 raise httpx2.StreamError(self._fault)
             yield chunk
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
-
-class _Flattened(httpx2.AsyncByteStream):
+class _Flattened(_Bytes):
     """The bytes of an answer, without parts that are nested too deeply to read.
 
     `longest` is the most bytes of a line of an event, None for a single message.
     """
 
     def __init__(self, inner: httpx2.AsyncByteStream, longest: int | None = None) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._longest = longest
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -366,9 +373,6 @@ class _Flattened(httpx2.AsyncByteStream):
                 yield b"".join(map(flattened, bytes(waiting[:end]).splitlines(keepends=True)))
                 del waiting[:end]
         yield flattened(bytes(waiting))
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
 
 log = logging.getLogger("toolstile.mcp")

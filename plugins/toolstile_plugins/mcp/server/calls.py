@@ -1,4 +1,4 @@
-"""`tools/call`: from a request to a call that is dispatched, and back."""
+"""`tools/call`: from a request to a dispatched call, and back."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ log = logging.getLogger("toolstile.mcp")
 T = TypeVar("T")
 
 DEADLINE_META: Final = "toolstile/deadline"
-"""Where a client says after how many seconds it will not wait any longer."""
+"""The seconds that a client waits, in `_meta`."""
 REQUEST_META: Final = "toolstile/request"
-"""Where a trusted client says what the user asks for: one text, or all of a conversation."""
+"""The user's request by a trusted client, in `_meta`: a text, or all of a conversation."""
 LONGEST_DEADLINE: Final = sys.float_info.max
 """In seconds; JSON has integers beyond it."""
 LATE: Final = (
-    "The time for this call ended before this call was done. What it changed was rolled back. Ask "
-    "for less at a time, or do without it."
+    "The time for this call ended before the call was done. Its changes were rolled back. Ask for "
+    "less at a time, or do without it."
 )
 RESERVED: Final = "io.modelcontextprotocol/"
 _NOT_FOR_CALLS: Final = frozenset(
@@ -72,8 +72,8 @@ class Caller:
 
     Args:
         dialect: Makes results of outcomes.
-        clock: Where time comes from.
-        settings: The deadline of calls, and the clients that say what the user asks for.
+        clock: The source of time.
+        settings: The deadline of calls, and the clients that give the user's request.
     """
 
     def __init__(self, dialect: Dialect, clock: Clock, settings: ServeSettings) -> None:
@@ -97,10 +97,10 @@ class Caller:
             session: The session that the call runs in.
             context: The SDK's context.
             params: The params of the request.
-            handle: What names the session, where the request has begun it.
+            handle: The handle of the session, if the request has begun it.
 
         Raises:
-            MCPError: When there is no such tool, or the call is not resumed since the state that
+            MCPError: When the tool is unknown, or the call is not resumed because the state that
                 the client gave back does not hold.
         """
         call = self.call(context, params.name, params.arguments or {})
@@ -122,24 +122,19 @@ class Caller:
         params: InputResponseRequestParams,
         handle: str | None = None,
     ) -> Outcome | BaseException | str | dict[str, Any]:
-        """Return how a call that a request asks for ended, or the question for a person.
+        """Return how the call of a request ended, or the question for a person.
 
-        Args:
-            session: The session that the call runs in.
-            context: The SDK's context.
-            call: The call.
-            params: The params of the request.
-            handle: What names the session, where the request has begun it.
+        For the arguments see `answer`.
 
         Raises:
-            MCPError: When the call is not resumed, since the state that the client gave back does
-                not hold, or when the request of the user cannot be read.
+            MCPError: When the call is not resumed because the state that the client gave back does
+                not hold, or when the user's request cannot be read.
         """
         if said := self._newly_said(session, context):
             session.executor.request(said)
         progress = ProgressRelay(context.session.report_progress)
         request = CallRequest(context, params, progress)
-        # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
+        # In a separate task, because the SDK cancels repeatedly, and a rollback takes time.
         state = RequestState.in_answer(context.params)
         answered = None if state is None else (state, answer_in(params))
         task = begin(request.loop, _dispatch(session, request, call, answered))
@@ -164,7 +159,7 @@ class Caller:
         return ended
 
     async def finish(self) -> None:
-        """Wait until the calls that were cancelled have been rolled back."""
+        """Wait until the cancelled calls have been rolled back."""
         if self._running:
             await asyncio.wait(self._running)
 
@@ -193,17 +188,13 @@ class Caller:
         )
 
     def _newly_said(self, session: ServedSession, context: RequestContext) -> list[str]:
-        """Return the texts of the user that a trusted client sends and the session does not know.
-
-        Raises:
-            MCPError: When they are not texts.
-        """
+        """Return the user's texts of a trusted client that are new to the session."""
         meta = cast("Mapping[str, Any]", context.meta or {})
         if REQUEST_META not in meta:
             return []
         client = principal_of(context)
         if self._request_from.isdisjoint({ANY_CLIENT, client.id if client else ANY_CLIENT}):
-            log.info("A client is not trusted to say what the user asks for; see request_from.")
+            log.info("A client is not trusted to give the user's request; see request_from.")
             return []
         said: Any = meta[REQUEST_META]
         texts = [*cast("Iterable[Any]", said)] if isinstance(said, list) else [said]
@@ -215,7 +206,7 @@ class Caller:
 
     def _result(self, ended: Outcome | BaseException | str) -> dict[str, Any]:
         if isinstance(ended, str):
-            # A client takes no other result without data from a tool that has an output schema.
+            # From a tool with an output schema, a client accepts only an error without data.
             return {"content": [{"type": "text", "text": ended}], "isError": True}
         if isinstance(ended, Outcome) and ended.status is Status.UNKNOWN_TOOL:
             raise MCPError(INVALID_PARAMS, ended.text)
@@ -226,7 +217,7 @@ class Caller:
 
 
 def _written(arguments: Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return arguments as JSON; or as they are, if the host has to say why they have none."""
+    """Return arguments as JSON; unchanged if they have none, so that the host reports the fault."""
     try:
         return to_json(arguments).decode()
     except ValueError:
@@ -258,21 +249,21 @@ async def _dispatch(
             opened = session.executor.expand(wanted)
             return f"Opened {', '.join(wanted.section_keys)}. The prompt is now:\n{opened.text}"
         except KeyboardInterrupt as error:
-            # Of this very class it is the handler's own: Ctrl-C cancels the server's task, and
-            # signals that a command hears come as something more.
+            # An exact KeyboardInterrupt is the handler's: Ctrl-C cancels the server's task, and
+            # a command turns its signals into subclasses.
             if type(error) is not KeyboardInterrupt:
                 raise
             return _of(call, error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the dialect tells of it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the dialect reports it
             return _of(call, error)
 
 
 def _links_of(ended: Outcome) -> list[ResourceLink]:
-    """Return the links of a value that clients may see; `links` of values may be anything else."""
+    """Return the links of a value that clients may see."""
     result = ended.result
     value = None if result.exclude_value_from_context else result.value
     try:
-        # With getattr, a pydantic model would search for long for what it lacks.
+        # Because getattr is slow for a missing attribute of a pydantic model, ask `object`.
         links: Any = object.__getattribute__(value, "links")
         return [link for link in links if isinstance(link, ResourceLink)]
     except Exception:  # noqa: BLE001 - `links` of values may be anything else
@@ -280,7 +271,7 @@ def _links_of(ended: Outcome) -> list[ResourceLink]:
 
 
 def _block(link: ResourceLink, workspace: str) -> dict[str, Any]:
-    """Return a link as a content block, into the workspace by the URIs of this server."""
+    """Return a link as a content block; a link into the workspace has this server's URI."""
     uri = link.uri
     if uri.startswith(WORKSPACE_URI):
         uri = workspace + uri.removeprefix(WORKSPACE_URI)
@@ -290,7 +281,7 @@ def _block(link: ResourceLink, workspace: str) -> dict[str, Any]:
 
 
 def _with_object(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a result of the older era, in which structured content is an object or absent."""
+    """Return a result of the older era, whose structured content is an object or absent."""
     if isinstance(result.get("structuredContent", {}), Mapping):
         return result
     return {name: value for name, value in result.items() if name != "structuredContent"}

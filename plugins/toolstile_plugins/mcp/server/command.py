@@ -44,7 +44,7 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
             raise ConfigurationError("--console needs --http, such as --http 127.0.0.1:8000.")
         asyncio.run(serve_stdio(host, settings))
         return 0
-    # A server on a pipe needs no web server.
+    # Because a server on a pipe needs no web server, this import is late.
     from toolstile_plugins.mcp.server.http import Address, serve_http
 
     try:
@@ -53,25 +53,29 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
         raise ConfigurationError(f"--http {args.http}: {error}.") from None
     tokens = {**settings.tokens, **given_token(args.token_file)}
     settings = settings.model_copy(update={"tokens": tokens})
-    beside = _console_of(host) if args.console else None
+    beside: Callable[[str], BaseRoute] | None = None
+    if args.console:
+        with needing(MISSING, "console"):
+            from toolstile_plugins.console.server import beside_others
+        beside = partial(beside_others, host)
     asyncio.run(serve_http(host, settings, address, beside))
     return 0
 
 
-def _console_of(host: HostHandle) -> Callable[[str], BaseRoute]:
-    with needing(MISSING, "console"):
-        from toolstile_plugins.console.server import beside_others
-    return partial(beside_others, host)
-
-
 def given_token(file: Path | None) -> Mapping[str, SecretStr]:
-    """Return the one token that is given for all, from a file or the environment, or nothing.
+    """Return the one token for all clients, from a file or the environment, or nothing.
 
     Raises:
-        ConfigurationError: When there is none in the file, it cannot be read, or no client could
-            send the token.
+        ConfigurationError: When the file has no token, it cannot be read, or no client can send the
+            token.
     """
-    token = (os.environ.get(VARIABLE, "") if file is None else _read(file)).strip()
+    try:
+        text = os.environ.get(VARIABLE, "") if file is None else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        told = f"The token file {file} cannot be read: {why}."
+        raise ConfigurationError(f"{told} Name a file with the token as text, on a line.") from None
+    token = text.strip()
     if not token:
         if file is None:
             return {}
@@ -79,12 +83,3 @@ def given_token(file: Path | None) -> Mapping[str, SecretStr]:
     if not fits_header(token):
         raise ConfigurationError(f"The token in {file or VARIABLE} {UNSENDABLE}.")
     return {SHARED_TOKEN: SecretStr(token)}
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        told = f"The token file {file} cannot be read: {why}."
-        raise ConfigurationError(f"{told} Name a file with the token as text, on a line.") from None

@@ -1,8 +1,7 @@
-"""Asking the person at the client whether a call may run: by elicitation, as each era has it.
+"""Asking the person at the client whether a call may run: by elicitation, for each era.
 
 In the older era the server asks while the call waits. In the newer one it cannot: the call ends as
-pending, its result says what is asked, and the client repeats the request with the answer; see
-`elicitation_rounds`.
+pending, its result has the question, and the client repeats the request with the answer.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeGuard, TypeVar, cast
 
-from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ElicitResult, InputResponseRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -33,21 +31,21 @@ from toolstile_plugins.mcp.server.request import CallRequest, current_request, p
 
 
 FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
-"""Nothing has to be filled in: to accept is to approve, to decline is to deny."""
+"""The form is empty: to accept is to approve, to decline is to deny."""
 LONGEST: Final = 8_000
-"""Characters of the arguments, and of the diff, beyond which each part of them is shortened."""
+"""The most characters of the arguments, and of the diff, until each part is shortened."""
 SHORTER: Final = ((2_000, 100), (500, 50), (200, 20), (100, 5))
-"""Characters of a text, and items of a list, that are tried in turn, so that all parts fit."""
+"""Characters of a text and items of a list, tried in turn until all parts fit."""
 ENTRIES: Final = 50
-"""Entries of an object within an argument that are shown."""
+"""The most entries of an object within an argument that are shown."""
 SHORTEST: Final = 200
-"""Characters of the changes of one file that are shown in any case."""
+"""The fewest characters of the changes of one file that are shown."""
 LEFT_OUT: Final = "... and {:,} more {} that are not shown here"
 MASK: Final = "***"
 
 
 def question_of(request: ApprovalRequest) -> str:
-    """Return the question, without secrets and without anything that could steer a terminal."""
+    """Return the question, without secrets and terminal escapes."""
     schema = request.tool.params_codec.secret_schema()
     arguments: dict[str, Any] = json.loads(request.arguments)
     secrets = [*secrets_of(arguments, schema)]
@@ -60,7 +58,7 @@ def _lines(request: ApprovalRequest, arguments: Any, secrets: list[str]) -> Iter
     if request.diff is None:
         yield f"Run {tool.name}? {effect}"
     else:
-        yield f"{tool.name} has run {effect}. Keep what it did?"
+        yield f"{tool.name} has run {effect}. Keep its changes?"
     for reason in request.reasons:
         yield from _shown(hide(reason, secrets), LONGEST)
     yield "Arguments:"
@@ -78,7 +76,7 @@ _DIFF_PARTS: Final = re.compile(r"\n(?=(?:  )?(?:--- |[^\s+\-@\\]))")
 
 
 def _written(arguments: Any) -> str:
-    """Return arguments as JSON; where it is long, each text and list in it is shortened."""
+    """Return arguments as JSON; long texts and lists in it are shortened if necessary."""
     text = json.dumps(arguments, ensure_ascii=False, indent=2)
     for limits in SHORTER:
         if len(text) <= LONGEST:
@@ -112,7 +110,7 @@ def _shortened(value: Any, characters: int, items: int) -> Any:
 
 
 def _shown(text: str, most: int | None = None) -> Iterator[str]:
-    # Indented, so that no line of it passes for one of the question's own.
+    # Indented, so that no line of it looks like a line of the question.
     for line in printable_lines(text[:most]):
         yield f"  {line}"
     if most is not None and len(text) > most:
@@ -133,13 +131,13 @@ CANNOT_ASK: Final = (
 )
 NO_WAY_BACK: Final = "The MCP client cannot be asked over this connection."
 BEFORE_DEADLINE: Final = 0.9
-"""The part of a call's time that a person has; the rest is for an answer without one."""
+"""The part of a call's time that a person has; the rest is for the end without an answer."""
 CLOSED: Final = "The person closed the question without an answer."
-NO_ANSWER: Final = "The MCP client gave no answer that can be understood."
+NO_ANSWER: Final = "The MCP client's answer cannot be understood."
 
 
 def ask(request: ApprovalRequest, longest: float) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
-    """Ask the client whose request is being answered, for at most `longest` seconds."""
+    """Ask the client of the running request, for at most `longest` seconds."""
     asking = current_request.get()
     if asking is None:
         return ApprovalAnswer.unanswered(NO_CLIENT)
@@ -152,7 +150,7 @@ def ask(request: ApprovalRequest, longest: float) -> ApprovalAnswer | Awaitable[
 
 
 def reached(longest: float) -> Reached | None:
-    """Return the person at the client whose request is answered, where the client can ask them."""
+    """Return the person at the client of the running request, if the client can ask them."""
     asking = current_request.get()
     if asking is None or _unreachable(asking) is not None:
         return None
@@ -183,17 +181,13 @@ def meaning_of(result: ElicitResult) -> ApprovalAnswer:
             return ApprovalAnswer.unanswered(CLOSED)
 
 
-def _can_ask(session: ServerSession) -> bool:
+def _unreachable(asking: CallRequest) -> str | None:
+    """Return why the client cannot ask a person, None if it can."""
+    session = asking.context.session
     capabilities = session.client_capabilities
     elicitation = None if capabilities is None else capabilities.elicitation
-    # Before there were modes, there was no more to say than that it can ask.
-    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-
-
-def _unreachable(asking: CallRequest) -> str | None:
-    """Return why nobody can be asked at the client; None where somebody can."""
-    session = asking.context.session
-    if not _can_ask(session):
+    # Clients from before modes only say that they can ask.
+    if elicitation is None or (elicitation.form is None and elicitation.url is not None):
         return CANNOT_ASK
     return None if _is_modern(asking) or session.can_send_request else NO_WAY_BACK
 
@@ -228,7 +222,7 @@ async def _elicited(asking: CallRequest, question: str, longest: float) -> Appro
 
 
 async def _on_loop(asking: CallRequest, waiting: Coroutine[Any, Any, T]) -> T:
-    """Wait on the loop that the client is connected to, whichever one runs a nested call."""
+    """Wait on the loop of the client, from the loop of any nested call."""
     if asyncio.get_running_loop() is asking.loop:
         return await waiting
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(waiting, asking.loop))
@@ -247,31 +241,24 @@ DATA: Final = {"reason": "invalid_request_state"}
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """The state that a client returns when it repeats a request.
+    """The state that a client returns when it repeats a request."""
 
-    Args:
-        session: The id of the session that the call was made in.
-        token: What the call is resumed with.
-        handle: What names the session, where the request had begun it.
-        is_proof: Whether the token is the proof of a question that an inbox keeps.
-    """
-
-    session: str
-    token: str
-    handle: str | None = None
-    is_proof: bool = False
+    session: str  # the id of the session of the call
+    token: str  # resumes the call
+    handle: str | None = None  # of the session, if the request had begun it
+    is_proof: bool = False  # the token proves a question of an inbox
 
     def written(self) -> str:
-        """Return it as the client keeps it."""
+        """Return the state as the client keeps it."""
         proof = [True] if self.is_proof else []
         return json.dumps([self.session, self.token, self.handle, *proof], separators=(",", ":"))
 
     @classmethod
     def in_answer(cls, params: Mapping[str, Any] | None) -> RequestState | None:
-        """Return the state in the params of a request that brings an answer, else None.
+        """Return the state in the params of a request with an answer, else None.
 
-        Without an answer it is ignored: nothing would show then whether it is genuine. Nothing
-        runs in the session that it names unless the host finds the token genuine.
+        Without an answer the state is ignored, because its authenticity cannot be checked then. No
+        call runs in the session that it names unless the host finds the token genuine.
 
         Raises:
             MCPError: When no server has written it.
@@ -291,11 +278,7 @@ class RequestState:
 
 
 def answer_in(params: InputResponseRequestParams) -> ApprovalAnswer:
-    """Return a person's answer that a repeated request brings.
-
-    Raises:
-        MCPError: When it does not answer the question.
-    """
+    """Return a person's answer in a repeated request; raise `MCPError` for another answer."""
     given = (params.input_responses or {}).get(QUESTION)
     if not isinstance(given, ElicitResult):
         raise _invalid(f"inputResponses[{QUESTION!r}] must be the result of an elicitation.")
@@ -307,10 +290,7 @@ def question_result(
 ) -> dict[str, Any]:
     """Return the result that asks for an answer to a pending call.
 
-    Args:
-        outcome: The outcome of the call.
-        asked: The question, and the proof that an inbox keeps it, where one does.
-        handle: What names the session, where the request has begun it.
+    `asked` is the question, and an inbox's proof that it keeps the question, if it does.
     """
     question, proof = asked
     token = proof or outcome.approval_token
@@ -325,11 +305,7 @@ def question_result(
 
 
 def refuse_invalid(outcome: Outcome) -> None:
-    """Tell the client that a call was not resumed since its state does not hold.
-
-    Raises:
-        MCPError: Saying why.
-    """
+    """Raise `MCPError` if a call was not resumed because its state does not hold."""
     if outcome.event.attributes.get(APPROVAL) == REFUSED:
         raise _invalid(outcome.text)
 

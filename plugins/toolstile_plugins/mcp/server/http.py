@@ -54,22 +54,17 @@ FORBIDDEN: Final = 403
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host and a port; port 0 stands for any that is free.
-
-    Args:
-        host: A name or an IP address.
-        port: The port.
-    """
+    """A host (a name or an IP address) and a port; port 0 stands for any free port."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the address that `HOST:PORT` says.
+        """Return the address in `HOST:PORT`.
 
         Raises:
-            ValueError: When it says none.
+            ValueError: When the text is not an address.
 
         Example:
             >>> Address.parse("[::1]:8000")
@@ -80,7 +75,7 @@ class Address:
         if not colon or not bare or not port.isascii() or not port.isdigit():
             raise ValueError("give HOST:PORT, such as 127.0.0.1:8000")
         if int(port) > HIGHEST_PORT:
-            raise ValueError(f"there is no port {port}; the highest is {HIGHEST_PORT}")
+            raise ValueError(f"the port {port} does not exist; the highest is {HIGHEST_PORT}")
         return cls(bare, int(port))
 
     def __str__(self) -> str:
@@ -88,19 +83,19 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """True when only this machine reaches it."""
+        """True if only this machine reaches it."""
         return self.host == "localhost" or _is(self.host, "is_loopback")
 
     @property
     def is_everywhere(self) -> bool:
-        """True when it stands for all addresses of this machine."""
+        """True if it stands for all addresses of this machine."""
         return _is(self.host, "is_unspecified")
 
     def listen(self, backlog: int) -> socket.socket:
         """Return a socket that listens there.
 
         Raises:
-            ConfigurationError: When the address cannot be had; says why.
+            ConfigurationError: When the address is not available; says why.
         """
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:
@@ -112,22 +107,18 @@ class Address:
             raise ConfigurationError(
                 f"Cannot serve on {self}: {why}. Choose another address with --http HOST:PORT."
             ) from error
-        # Else the parts of an answer wait for one another. asyncio sees to it only for sockets that
-        # name their protocol, which this one does not; those that it accepts inherit it.
+        # Without this option the parts of an answer wait for one another. asyncio sets it only for
+        # sockets that name their protocol, unlike this socket; accepted sockets inherit it.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedHeaders:
-    """The `Host` and `Origin` headers that are taken, each compared whole.
+    """The allowed `Host` and `Origin` headers, each compared whole; `name:*` stands for any port.
 
-    A page in a browser can be made to send requests anywhere; these headers give it away. The
-    SDK's own check takes `127.0.0.1:8000.evil` for `127.0.0.1:*`.
-
-    Args:
-        hosts: The hosts; `name:*` stands for any port.
-        origins: The origins, likewise.
+    A page in a browser can be made to send requests anywhere; these headers reveal it. The SDK's
+    own check takes `127.0.0.1:8000.evil` for `127.0.0.1:*`.
     """
 
     hosts: frozenset[str]
@@ -135,7 +126,7 @@ class AllowedHeaders:
 
     @classmethod
     def of(cls, address: Address, settings: ServeSettings) -> Self:
-        """Return the headers for an address that is served."""
+        """Return the headers for a served address."""
         origins: list[str] = []
         if address.is_everywhere:
             names = [*LOCAL, socket.gethostname(), socket.getfqdn()]
@@ -154,22 +145,21 @@ class AllowedHeaders:
         )
 
     def fault(self, headers: Headers) -> tuple[str, int] | None:
-        """Return what is wrong with the headers of a request, and the status that says so."""
-        if not _are_among(headers.getlist("host") or [""], self.hosts):
+        """Return the fault of the headers of a request, and its HTTP status."""
+        if not _are_allowed(headers.getlist("host") or [""], self.hosts):
             return "Invalid Host header", MISDIRECTED
-        if not _are_among(headers.getlist("origin"), self.origins):
+        if not _are_allowed(headers.getlist("origin"), self.origins):
             return "Invalid Origin header", FORBIDDEN
         return None
 
 
-def _are_among(given: list[str], allowed: frozenset[str]) -> bool:
-    return all(_is_among(text.lower(), allowed) for text in given)
-
-
-def _is_among(text: str, allowed: frozenset[str]) -> bool:
-    name, _, port = text.rpartition(":")
-    is_port = port.isascii() and port.isdigit()
-    return text in allowed or (is_port and f"{name}:*" in allowed)
+def _are_allowed(given: list[str], allowed: frozenset[str]) -> bool:
+    for text in map(str.lower, given):
+        name, _, port = text.rpartition(":")
+        is_port = port.isascii() and port.isdigit()
+        if text not in allowed and not (is_port and f"{name}:*" in allowed):
+            return False
+    return True
 
 
 def _bracketed(host: str) -> str:
@@ -191,21 +181,21 @@ log = logging.getLogger("toolstile.mcp")
 PATIENCE: Final = 60.0
 """Seconds that a client has to complete a request, or to read some of its answer."""
 LOOKS: Final = 4
-"""Looks at a connection in that time."""
+"""Checks of a connection in that time."""
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP, of which connections are ended where a client neither completes a request nor reads on.
+    """HTTP that ends a connection whose client neither completes a request nor reads on.
 
-    Each of them holds one of the few files that a process may have open.
+    Each connection holds one of the few files that a process may have open.
     """
 
     _steps = 0
-    """Answers that are complete, and times that the client has read on."""
+    """The number of complete answers, and of times that the client has read on."""
     _next_look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to look."""
+        """Begin to check."""
         super().connection_made(transport)
         self._look(None, 0, 0.0)
 
@@ -220,7 +210,7 @@ class PatientProtocol(H11Protocol):
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._next_look is not None:
             self._next_look.cancel()
         super().connection_lost(exc)
@@ -230,20 +220,20 @@ class PatientProtocol(H11Protocol):
         if awaited is None or awaited != before or unread < unread_before:
             since = self.loop.time()
         elif self.loop.time() - since >= PATIENCE:
-            log.info("A client has not %s for %g s; it is hung up on.", awaited[0], PATIENCE)
+            log.info("A client has not %s for %g s; its connection is ended.", awaited[0], PATIENCE)
             self.transport.abort()
             return
         delay = PATIENCE / LOOKS
         self._next_look = self.loop.call_later(delay, self._look, awaited, unread, since)
 
     def _awaited(self) -> tuple[str, int] | None:
-        """Return what the client has to do next, and the steps before; None where it is nothing."""
+        """Return the client's next step, and the number of steps before; None if it owes none."""
         if self.flow.write_paused or self.transport.is_closing():
             return ("read on", self._steps) if self.transport.get_write_buffer_size() else None
         if self.timeout_keep_alive_task is not None:
-            # It is idle between two requests, which the web server ends by itself.
+            # The web server itself ends a connection that is idle between two requests.
             return None
-        # Unlike what is declared, there is none before the first request.
+        # Although declared otherwise, it is None before the first request.
         cycle = cast("RequestResponseCycle | None", self.cycle)
         is_complete = cycle is not None and not cycle.response_complete and not cycle.more_body
         return None if is_complete else ("completed a request", self._steps)
@@ -258,11 +248,11 @@ READY: Final = "/ready"
 BACKLOG: Final = 2048
 BAD_REQUEST: Final = 400
 UNAVAILABLE: Final = 503
-ENDING: Final = "The server is being ended, so this was cancelled. Ask again once it is back."
+ENDING: Final = "The server is shutting down, so this was cancelled. Ask again once it is back."
 KEEP_ALIVE: Final = 75
-"""Seconds for which an idle connection stays: clients give up earlier, and lose no request."""
+"""Seconds for which an idle connection stays: clients close it earlier, and lose no request."""
 LEAVE: Final = 5
-"""Seconds that clients have to take their answers when the server ends."""
+"""Seconds for clients to take their answers when the server ends."""
 
 
 async def serve_http(
@@ -280,12 +270,12 @@ async def serve_http(
         beside: Returns more to serve, given the URL of the server; None for nothing.
 
     Raises:
-        ConfigurationError: When nobody could be told from anybody else at an address that others
-            reach, or the address cannot be had.
+        ConfigurationError: When others reach the address and clients have no tokens, or the
+            address is not available.
     """
     if not settings.tokens and not address.is_loopback:
         raise ConfigurationError(
-            f"{address} can be reached from elsewhere, and anybody there could call the tools. "
+            f"{address} can be reached from other machines, which could call the tools. "
             "Give a bearer token, with --token-file FILE or in [plugins.mcp.serve.tokens], or "
             "serve on 127.0.0.1."
         )
@@ -339,7 +329,7 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:  # noqa: ARG001 - there is one
         sweeping = asyncio.create_task(_sweep(sessions, settings.session_timeout / 2))
         try:
-            # Its cancellation at the end would look like a fault to the web framework.
+            # A cancellation at the end would look like a fault to the web framework.
             with contextlib.suppress(asyncio.CancelledError):
                 async with manager.run():
                     yield
@@ -360,7 +350,7 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
 
 
 class _FairManager(StreamableHTTPSessionManager):
-    """Counts the sessions of each principal for itself: one that opens many keeps no other out."""
+    """Counts the sessions of each principal separately, so that none keeps another out."""
 
     def _admit_session(self, requestor: Any) -> Any:
         kept = len(self._server_instances)
@@ -374,7 +364,7 @@ class _FairManager(StreamableHTTPSessionManager):
 
 
 class _Guard:
-    """Refuses requests whose headers show that a page elsewhere has sent them."""
+    """Refuses requests whose headers show that a page of another site has sent them."""
 
     def __init__(self, app: ASGIApp, allowed: AllowedHeaders) -> None:
         self._app = app
@@ -390,8 +380,8 @@ class _Guard:
 class _Endpoint:
     """The endpoint of the protocol.
 
-    A session that the client ends is ended here, too. Who waits for an answer when the server ends
-    is told so, and a stream that has begun is ended.
+    A session that the client ends is ended here, too. When the server ends, a waiting client gets
+    an error, and a stream that has begun is ended.
     """
 
     def __init__(self, manager: StreamableHTTPSessionManager, sessions: Sessions) -> None:
@@ -428,7 +418,7 @@ async def _health(request: Request) -> JSONResponse:  # noqa: ARG001 - always th
 
 
 class _Readiness:
-    """Tells whether calls can be served: anybody may ask, so it looks at most once a second."""
+    """Tells whether calls can be served; as any client may ask, it checks once a second."""
 
     def __init__(self, host: HostHandle) -> None:
         self._host = host
@@ -437,7 +427,7 @@ class _Readiness:
         self._until = 0.0
 
     async def tell(self, request: Request) -> JSONResponse:  # noqa: ARG002 - always the same
-        """Name all that is away, with status 503."""
+        """Name all missing services, with status 503."""
         async with self._lock:
             now = asyncio.get_running_loop().time
             if now() >= self._until:
@@ -462,7 +452,7 @@ class _Readiness:
             await asyncio.wait_for(look, LEAVE)
         except Exception as error:  # noqa: BLE001 - a server may fail in any way
             if name not in self._away:
-                # Anybody may ask: only the log has the address.
+                # Because any client may ask, only the log has the address.
                 told = one_line(str(error) or type(error).__name__)
                 log.warning("The %s is away: %s", name, told, extra=NOTICE)
             return name
@@ -476,7 +466,7 @@ async def _sweep(sessions: Sessions, every: float) -> None:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Leaves signals to the command line, which knows how to end."""
+    """Leaves signals to the command line, which ends the server."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

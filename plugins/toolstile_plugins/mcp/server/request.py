@@ -46,10 +46,9 @@ Report = tuple[float, float | None, str | None]
 
 
 class ProgressRelay:
-    """Sends reports in the order in which handlers make them, on whatever thread.
+    """Sends the reports of handlers in their order, from any thread.
 
-    The protocol wants progress to grow, so a report that does not, and one that is not a number, is
-    left out.
+    Because the protocol wants progress to grow, other reports are left out.
     """
 
     def __init__(self, send: Callable[[float, float | None, str | None], Awaitable[None]]) -> None:
@@ -72,14 +71,14 @@ class ProgressRelay:
             log.debug("Progress was reported after the server had ended.")
 
     async def finish(self) -> None:
-        """Wait until all that was reported has been sent."""
-        # A call may have ended before the loop came to its last report.
+        """Wait until all reports have been sent."""
+        # A call may end before the loop has handled its last report.
         self._begin()
         if self._sending is not None:
             await self._sending
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Send no more reports."""
         self._stopped = True
         if self._sending is not None:
             self._sending.cancel()
@@ -107,9 +106,9 @@ def _is_number(given: object) -> bool:
 
 
 INTERVAL: Final = 0.5
-"""Seconds between two looks at the host; changes in between are announced once."""
+"""Seconds between two checks of the host; changes in between are announced once."""
 TOLD: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
-"""The changes of which a client of the older era is notified."""
+"""The changes that a client of the older era is notified of."""
 
 
 class Changes:
@@ -126,26 +125,23 @@ class Changes:
         self._client = client
 
     async def follow(self) -> None:
-        """Look again and again, until it is cancelled."""
+        """Check for changes until it is cancelled."""
         known = self._host.prompt
         while True:
             await asyncio.sleep(INTERVAL)
-            # It is made again only where the plugins, or what they offer, have changed.
+            # The host makes a new prompt only if the plugins, or their tools, have changed.
             current = self._host.prompt
             if current is not known:
                 known = current
-                await self._tell()
-
-    async def _tell(self) -> None:
-        await self._bus.publish(ToolsListChanged())
-        await self._bus.publish(PromptsListChanged())
-        if self._client is None:
-            return
-        # The client may leave at any time.
-        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            # To one of the newer era the SDK sends nothing that it does not listen to.
-            await self._client.send_tool_list_changed()
-            await self._client.send_prompt_list_changed()
+                await self._bus.publish(ToolsListChanged())
+                await self._bus.publish(PromptsListChanged())
+                if self._client is None:
+                    continue
+                # The client may leave at any time.
+                with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    # The SDK sends these to a client of the newer era only if it listens.
+                    await self._client.send_tool_list_changed()
+                    await self._client.send_prompt_list_changed()
 
 
 RequestContext = ServerRequestContext[Any, Any]
@@ -153,67 +149,59 @@ RequestContext = ServerRequestContext[Any, Any]
 
 @dataclass(slots=True)
 class CallRequest:
-    """A `tools/call` that is being answered.
+    """A `tools/call` that is being answered, on the loop of its client."""
 
-    Args:
-        context: The SDK's: the client's capabilities, and the way back to it.
-        params: The params of the request.
-        progress: Takes what the handler reports to the client.
-        loop: The loop on which the client is connected.
-        questions: What the person at the client is to be asked, by the id of the call; beside it
-            the proof that an inbox keeps the question, where one does.
-    """
-
-    context: RequestContext
+    context: RequestContext  # the client's capabilities, and the way back to it
     params: Any
     progress: ProgressRelay
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     questions: dict[str, tuple[str, str | None]] = field(
         default_factory=dict[str, tuple[str, str | None]]
     )
+    """The questions for the person at the client, by call id, each with an inbox's proof."""
 
 
 current_request: ContextVar[CallRequest | None] = ContextVar("toolstile_mcp_request", default=None)
-"""The request that the running call belongs to, also within its handler."""
+"""The request of the running call, also within its handler."""
 
 
 # --- Principals
 
 
 class Tokens:
-    """The tokens that are known, and whose they are."""
+    """The known tokens, and their owners."""
 
     def __init__(self, tokens: Mapping[str, SecretStr]) -> None:
         self._tokens = {name: token.get_secret_value().encode() for name, token in tokens.items()}
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the grant of a token, None for one that is not known."""
+        """Return the grant of a token, None for an unknown one."""
         given = token.encode()
         found: str | None = None
         for name, known in self._tokens.items():
-            # All are compared, each in constant time, so that time reveals nothing.
+            # Compare all of them in constant time, so that the duration reveals nothing.
             if hmac.compare_digest(given, known):
                 found = name
         return None if found is None else AccessToken(token=token, client_id=found, scopes=[])
 
 
 SOURCE: Final = "mcp"
-"""The source of principals whom the server knows by their tokens."""
+"""The source of principals with a token of the server."""
 
 
 def principal_of(context: RequestContext) -> Principal | None:
-    """Return who makes a request, None where nobody has to say."""
+    """Return the principal of a request, None without tokens."""
     return connected_principal(getattr(context.request, "scope", {}))
 
 
 def connected_principal(scope: Mapping[str, Any]) -> Principal | None:
-    """Return who is behind a connection, None where nobody has to say."""
+    """Return the principal of a connection, None without tokens."""
     user = scope.get("user")
     return Principal(SOURCE, user.username) if isinstance(user, AuthenticatedUser) else None
 
 
 def person_of(context: RequestContext) -> Principal | None:
-    """Return the person at a client; None where somebody comes over the network without a name."""
+    """Return the person at a client, None for a client over the network without a name."""
     return principal_of(context) or (person() if context.request is None else None)
 
 
@@ -226,44 +214,34 @@ T = TypeVar("T")
 def page_of(
     items: Sequence[T], cursor: str | None, size: int, name_of: Callable[[T], str]
 ) -> tuple[Sequence[T], dict[str, str]]:
-    """Return a page of items, and the cursor of the next one, if there is any.
+    """Return a page of items, and the cursor of the next one, if there are more.
 
     Args:
-        items: All of them, in an order that stays.
-        cursor: Where the page before ended; None for the first.
-        size: How many a page has.
-        name_of: What names an item among the others.
+        items: All items, in a stable order.
+        cursor: The end of the page before; None for the first page.
+        size: The items of a page.
+        name_of: Returns the unique name of an item.
 
     Raises:
-        MCPError: When the cursor was not given out here, or what it names is gone.
+        MCPError: When the cursor is not from this server, or its item is gone.
     """
-    start = 0 if cursor is None else _after(items, cursor, name_of)
+    start = 0
+    if cursor is not None:
+        try:
+            name = base64.urlsafe_b64decode(cursor.encode()).decode()
+        except (binascii.Error, ValueError):
+            raise _unknown_cursor() from None
+        ends = (place for place, item in enumerate(items, 1) if name_of(item) == name)
+        if (start := next(ends, 0)) == 0:
+            raise _unknown_cursor()
     page = items[start : start + size]
-    more = start + size < len(items)
-    return page, {"nextCursor": _cursor(name_of(page[-1]))} if more else {}
-
-
-def _cursor(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode()
-
-
-def _after(items: Sequence[T], cursor: str, name_of: Callable[[T], str]) -> int:
-    try:
-        name = base64.urlsafe_b64decode(cursor.encode()).decode()
-    except (binascii.Error, ValueError):
-        name = None
-    for place, item in enumerate(items):
-        if name_of(item) == name:
-            return place + 1
-    raise _unknown_cursor()
+    if start + size >= len(items):
+        return page, {}
+    return page, {"nextCursor": base64.urlsafe_b64encode(name_of(page[-1]).encode()).decode()}
 
 
 def refuse_cursor(cursor: str | None) -> None:
-    """Refuse the cursor of a list that has one page only.
-
-    Raises:
-        MCPError: When there is one.
-    """
+    """Raise `MCPError` for a cursor, since the list has one page only."""
     if cursor is not None:
         raise _unknown_cursor()
 

@@ -57,7 +57,7 @@ class HostServer:
         self._tools = ToolList(host)
         self._prompts = PromptList(host)
         self.caller = Caller(host.dialect(DIALECT), host.clock, settings)
-        # Files are read through a tool of this host; one of a server has other files.
+        # Files are read through a tool of this host; a server's tool has other files.
         reader = host.catalog.get(TOOL) if settings.workspace else None
         is_own = reader is not None and reader.origin is None
         workspace = WorkspaceResources(settings, self.caller) if is_own else None
@@ -66,7 +66,7 @@ class HostServer:
             settings.name,
             version=version(DISTRIBUTION),
             instructions=instructions_of(host.prompt),
-            # Everything may differ between sessions and change at any time.
+            # All answers may differ between sessions and change at any time.
             cache_hints={method: CacheHint() for method in get_args(CacheableMethod)},
             get_tool_input_schema=self._tools.input_schema,
         )

@@ -1,4 +1,4 @@
-"""The sessions that clients' calls run in: whose they are, how long they live."""
+"""The sessions that clients' calls run in: their owners and their lifetime."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from toolstile_plugins.mcp.server.request import RequestContext, current_request
 log = logging.getLogger("toolstile.mcp")
 
 OpenExecutor = Callable[[Principal | None, str | None], AbstractContextManager[ExecutorHandle]]
-"""Makes an executor for a principal, with a session of its own, of the id that is given."""
+"""Makes an executor for a principal, with a new session of the given id."""
 
 Key = tuple[Principal | None, str | None]
 """A principal, and the handle of a session; None is the principal's own session."""
 
 
 class ServedSession:
-    """A session and its executor; it ends when nobody uses it any more."""
+    """A session and its executor; it closes after its last user."""
 
     def __init__(self, executor: AbstractContextManager[ExecutorHandle]) -> None:
         self._opened = executor
         self.executor = executor.__enter__()
         self.users = 0
         self.used_at = 0.0
-        """The time of its last use, where it is kept."""
+        """The time of its last use, if it is kept."""
         self._has_ended = False
 
     def __enter__(self) -> Self:
@@ -45,12 +45,12 @@ class ServedSession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let it close, if it was to end meanwhile."""
+        """Close it, if it was to end meanwhile."""
         self.users -= 1
         self._close_if_done()
 
     def end(self) -> None:
-        """Close it, as soon as the calls that run in it have ended."""
+        """Close it, as soon as the calls in it have ended."""
         if not self._has_ended:
             self._has_ended = True
             self._close_if_done()
@@ -60,7 +60,7 @@ class ServedSession:
             try:
                 self._opened.__exit__(None, None, None)
             except Exception as error:
-                # It has ended all the same. The exception's text may be secret.
+                # The session has ended all the same. The exception's text may be secret.
                 log.exception(
                     "A session of an MCP client could not be closed (%s); it may hold things open.",
                     type(error).__name__,
@@ -72,9 +72,9 @@ class Sessions:
     """All sessions of a server; used on its event loop only.
 
     Args:
-        open_executor: Makes what a session's calls are dispatched by.
-        clock: Where time comes from.
-        timeout: Seconds for which a session is kept while nobody uses it.
+        open_executor: Makes the executor of a session.
+        clock: The source of time.
+        timeout: Seconds for which an unused session is kept.
         most: How many with a handle are kept at a time for a principal.
     """
 
@@ -95,11 +95,9 @@ class Sessions:
     def fresh(
         self, principal: Principal | None, session_id: str | None = None
     ) -> Generator[ServedSession]:
-        """Give a session that nobody else ever sees, and that ends after the block.
+        """Yield a session for this block alone.
 
-        Args:
-            principal: Whose it is.
-            session_id: Its id, that of one which has ended; made up where none is given.
+        `session_id` is the id of a session that has ended, None for a new id.
         """
         session = ServedSession(self._open_executor(principal, session_id))
         try:
@@ -109,10 +107,10 @@ class Sessions:
             session.end()
 
     def begin(self, principal: Principal | None) -> str:
-        """Keep a new session, and return the handle that nobody can guess.
+        """Keep a new session, and return its unguessable handle.
 
         Raises:
-            MCPError: When as many are kept as there may be.
+            MCPError: When the principal has as many as allowed.
         """
         handle = secrets.token_urlsafe(HANDLE_BYTES)
         self._keep((principal, handle))
@@ -122,15 +120,15 @@ class Sessions:
     def kept(
         self, principal: Principal | None, handle: str | None, *, make: bool = False
     ) -> Generator[ServedSession]:
-        """Give the session of a handle.
+        """Yield the session of a handle.
 
         Args:
-            principal: Who asks.
-            handle: What names it; None for the principal's own, of which there is always one.
-            make: Whether to make one where there is none: somebody else vouches for the handle.
+            principal: The owner.
+            handle: The handle; None for the principal's own session, which always exists.
+            make: Whether to make a missing session, because the transport vouches for the handle.
 
         Raises:
-            MCPError: When there is none, it is another principal's, or as many are kept as may be.
+            MCPError: When it does not exist, has another owner, or the principal has too many.
         """
         self.sweep()
         key = (principal, handle)
@@ -147,7 +145,7 @@ class Sessions:
                 self._touch(key)
 
     def end(self, principal: Principal | None, handle: str) -> None:
-        """End the session of a handle, where there is one."""
+        """End the session of a handle, if it exists."""
         self._drop((principal, handle))
 
     def end_all(self) -> None:
@@ -156,7 +154,7 @@ class Sessions:
             self._drop(key)
 
     def sweep(self) -> None:
-        """End the sessions that nobody has used for too long."""
+        """End the sessions that were unused for too long."""
         before = self._clock.monotonic() - self._timeout
         old = takewhile(lambda item: item[1].used_at <= before, self._kept.items())
         for key in [key for key, session in old if not session.users]:
@@ -164,7 +162,7 @@ class Sessions:
 
     def _keep(self, key: Key) -> None:
         self.sweep()
-        # A principal that begins many sessions keeps no other out, nor itself out of its own.
+        # Sessions count per principal, and a principal's own session does not count.
         begun = sum(owner == key[0] and handle is not None for owner, handle in self._kept)
         if key[1] is not None and begun >= self._most:
             raise MCPError(INTERNAL_ERROR, FULL)
@@ -188,7 +186,7 @@ HANDLE_BYTES: Final = 32
 
 
 SESSION_META: Final = "toolstile/session"
-"""Where a request names its session in `_meta`, and where a result says which one was begun."""
+"""The session of a request, or the session that it has begun, in `_meta`."""
 NEW: Final = "new"
 """The value in a request that begins a session."""
 SESSION_HEADER: Final = "mcp-session-id"
@@ -199,20 +197,15 @@ SESSION_HEADER: Final = "mcp-session-id"
 
 
 UNKNOWN: Final = (
-    "There is no such session: it has ended, or it is not yours. Begin another with "
+    "This session does not exist: it has ended, or it is not yours. Begin another with "
     f"_meta[{SESSION_META!r}] = {NEW!r}."
 )
-FULL: Final = "This server keeps as many of your sessions as it may. End one, or try again later."
+FULL: Final = "You have as many sessions as this server allows. End one, or try again later."
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A session for a request.
-
-    Args:
-        session: The session.
-        meta: Its part of the result's `_meta`.
-    """
+    """A session for a request, and its part of the result's `_meta`."""
 
     session: ServedSession
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -224,22 +217,20 @@ class Chosen:
 
 
 class OneSession:
-    """One session for all requests: those of the process at the other end of a pipe."""
+    """One session for all requests: requests of the process at the other end of a pipe."""
 
     def __init__(self, session: ServedSession) -> None:
         self._given = nullcontext(Chosen(session))
 
     def of(self, context: RequestContext) -> AbstractContextManager[Chosen]:  # noqa: ARG002 - always that
-        """Give the session."""
+        """Yield the session."""
         return self._given
 
 
 class NamedSessions:
     """The session that a request names, in `_meta` or the older era's header, else its principal's.
 
-    Args:
-        sessions: The sessions that are kept.
-        shared: Whether clients of the older era, too, have their principal's.
+    With `shared`, clients of the older era have their principal's session, too.
     """
 
     def __init__(self, sessions: Sessions, *, shared: bool = False) -> None:
@@ -248,16 +239,19 @@ class NamedSessions:
 
     @contextmanager
     def of(self, context: RequestContext) -> Generator[Chosen]:
-        """Give the session of a request.
+        """Yield the session of a request.
 
         Raises:
-            MCPError: When the request names one that does not exist.
+            MCPError: When the request names a session that does not exist.
         """
         principal = principal_of(context)
-        header = None if self._shared else _header(context)
+        header = None
+        # In the newer era the header has no meaning, so the transport has not checked it.
+        if not self._shared and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            header = getattr(context.request, "headers", {}).get(SESSION_HEADER)
         asked = (context.meta or {}).get(SESSION_META)
         if header is not None:
-            # The transport has checked whose it is.
+            # The transport has checked its owner.
             with self._sessions.kept(principal, header, make=True) as session:
                 yield Chosen(session)
         elif asked is None:
@@ -272,9 +266,9 @@ class NamedSessions:
     def _own(
         self, context: RequestContext, principal: Principal | None
     ) -> Generator[ServedSession]:
-        """Give a principal's own session, or one of the id in which an answered call was made.
+        """Yield a principal's own session, or one with the id of an answered call's session.
 
-        That one may have ended, or another server has begun it.
+        That session may have ended, or another server has begun it.
         """
         answered = RequestState.in_answer(context.params)
         with self._sessions.kept(principal, None) as session:
@@ -285,7 +279,7 @@ class NamedSessions:
             yield session
 
     def _handle(self, context: RequestContext, principal: Principal | None) -> str:
-        """Return the handle of a new session, or of that which the request has begun before."""
+        """Return the handle of a new session, or of the session that the request began before."""
         answered = RequestState.in_answer(context.params)
         if answered is not None and answered.handle is not None:
             return answered.handle
@@ -295,19 +289,11 @@ class NamedSessions:
 SessionChoice = OneSession | NamedSessions
 
 
-def _header(context: RequestContext) -> str | None:
-    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        # It means nothing there, so the transport has not checked it.
-        return None
-    headers: Mapping[str, str] = getattr(context.request, "headers", {})
-    return headers.get(SESSION_HEADER)
-
-
 # --- Executors
 
 
 def executors_of(host: HostHandle) -> OpenExecutor:
-    """Return a function that makes an executor, with its own session, for a principal."""
+    """Return a function that makes an executor, with a new session, for a principal."""
 
     def open_executor(
         principal: Principal | None, session_id: str | None

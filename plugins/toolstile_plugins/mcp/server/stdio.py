@@ -1,4 +1,4 @@
-"""Serving over standard input and output, where nothing else may be written."""
+"""Serving over standard input and output, where no other text may be written."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ NO_ID: Final = "A request needs an `id`: a string or an integer."
 NO_JSON: Final = "That is not JSON: one message, on one line."
 UNREADABLE: Final = (
     "That cannot be read: it is nested too deeply, or a text in it holds half of a character (a "
-    "surrogate such as \\ud83d without the other one). Fix this, then send it again."
+    "lone surrogate such as \\ud83d). Fix this, then send it again."
 )
 
 
 class Outgoing(ObjectSendStream[SessionMessage]):
-    """A stream of messages for the client, which counts those that it has not read."""
+    """A stream of messages for the client, which counts the unread ones."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -65,22 +65,20 @@ class Outgoing(ObjectSendStream[SessionMessage]):
             self._changed.set()
 
     async def has_room(self) -> None:
-        """Wait until the client has read most of what it was sent."""
+        """Wait until the client has read most of its messages."""
         while self._waiting >= UNREAD:
             self._changed = anyio.Event()
             await self._changed.wait()
 
     async def aclose(self) -> None:
-        """Send nothing more."""
+        """Send no more messages."""
         await self._stream.aclose()
 
 
 class Incoming(ObjectReceiveStream[SessionMessage]):
     """The messages of a client that reads its answers; faulty ones are answered here.
 
-    Args:
-        stream: The client's messages, with an exception in place of each faulty one.
-        answers: The stream to the client.
+    `stream` has an exception in place of each faulty message; `answers` leads to the client.
     """
 
     def __init__(self, stream: Any, answers: Outgoing) -> None:
@@ -96,7 +94,11 @@ class Incoming(ObjectReceiveStream[SessionMessage]):
                 item = await self._stream.receive()
                 if isinstance(item, Exception):
                     await self._answers.send(_answer_to(item))
-                elif _is_request_without_id(item):
+                # The SDK ignores a request without an id.
+                elif (
+                    isinstance(item.message, JSONRPCNotification)
+                    and item.message.method in SPEC_CLIENT_METHODS
+                ):
                     await self._answers.send(_error(None, INVALID_REQUEST, NO_ID))
                 else:
                     return cast("SessionMessage", item)
@@ -104,12 +106,12 @@ class Incoming(ObjectReceiveStream[SessionMessage]):
             raise anyio.EndOfStream from None
 
     async def aclose(self) -> None:
-        """Receive nothing more."""
+        """Receive no more messages."""
         await self._stream.aclose()
 
 
 def _answer_to(fault: Exception) -> SessionMessage:
-    """Return the error that answers a faulty message, with its id where that can be read."""
+    """Return the error that answers a faulty message, with its id if that can be read."""
     faults = fault.errors(include_url=False) if isinstance(fault, ValidationError) else []
     if faults and faults[0]["type"] != "json_invalid":
         code, message = INVALID_REQUEST, NO_MESSAGE
@@ -123,19 +125,13 @@ def _answer_to(fault: Exception) -> SessionMessage:
     return _error(number, code, message)
 
 
-def _is_request_without_id(item: SessionMessage) -> bool:
-    """Tell whether a message lacks only an id to be a request; the SDK ignores such messages."""
-    message = item.message
-    return isinstance(message, JSONRPCNotification) and message.method in SPEC_CLIENT_METHODS
-
-
 def _error(number: RequestId | None, code: int, message: str) -> SessionMessage:
     error = ErrorData(code=code, message=message)
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
 
 def _read(line: object) -> object:
-    """Read a line that the SDK could not: half of a character, or too deeply nested."""
+    """Read a line that the SDK could not: with half of a character, or too deeply nested."""
     try:
         return json.loads(str(line))
     except (ValueError, RecursionError):
@@ -155,10 +151,10 @@ def _id_of(message: object) -> RequestId | None:
 
 
 LOOK: Final = 1.0
-"""Seconds between two looks at the descriptors."""
+"""Seconds between two checks of the descriptors."""
 LOST: Final = (
-    "toolstile: error: A tool has closed the descriptors of this server, which can neither hear "
-    "its client nor answer; it ends. Let the tool close only what it has opened.\n"
+    "toolstile: error: A tool has closed the descriptors of this server, which can neither read "
+    "requests nor answer; it ends. Let the tool close only its own files.\n"
 )
 LOST_STATUS: Final = 1
 
@@ -167,17 +163,14 @@ Identity = tuple[int, int]
 
 @contextlib.contextmanager
 def ending_with_descriptors(wire: Collection[Identity | None]) -> Generator[None]:
-    """End the process where a tool closes the descriptors that it is served by.
+    """End the process if a tool closes the server's descriptors.
 
-    Without them the event loop sleeps for good, and the client waits for an answer. So no more
-    than a thread can tell that, and end the process.
-
-    Args:
-        wire: The client's ends of the pipes, see `pipe_at`.
+    Without them the event loop sleeps forever, and the client waits for an answer, so that only a
+    thread can notice, and end the process. `wire` is the client's ends of the pipes, see `pipe_at`.
     """
     selector: Any = getattr(asyncio.get_running_loop(), "_selector", None)
     if selector is None:
-        # Another platform's loop; what it waits on is not known.
+        # Another platform's loop does not show its descriptors.
         yield
         return
     needed = {selector.fileno(), *(key.fd for key in selector.get_map().values())}
@@ -194,7 +187,7 @@ def ending_with_descriptors(wire: Collection[Identity | None]) -> Generator[None
 
 
 def pipe_at(number: int) -> Identity | None:
-    """Return what identifies the pipe or socket of a descriptor; None where it is another file."""
+    """Return the identity of the pipe or socket of a descriptor; None for another file."""
     try:
         found = os.fstat(number)
     except OSError:
@@ -220,9 +213,9 @@ def _identity(number: int) -> Identity | None:
 
 
 def _numbers() -> Iterator[int]:
-    """Yield the numbers of the open descriptors, but for the three that handlers may close."""
+    """Yield the numbers of the open descriptors, without the three that handlers may close."""
     with contextlib.suppress(OSError):
-        yield from (number for name in os.listdir("/dev/fd") if (number := int(name)) > 2)  # noqa: PTH208, PLR2004 - names, of which three are standard
+        yield from (number for name in os.listdir("/dev/fd") if (number := int(name)) > 2)  # noqa: PTH208, PLR2004 - names; three are standard
 
 
 # --- The server
@@ -248,7 +241,7 @@ async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
         async with stdio_server() as (read, write):
             outgoing = Outgoing(write)
             incoming = Incoming(read, outgoing)
-            # What was printed before goes where all that is printed from now on goes: to stderr.
+            # Flush here, so that earlier output goes to stderr like all later output.
             sys.stdout.flush()
             options = server.protocol.create_initialization_options(TOLD)
             try:

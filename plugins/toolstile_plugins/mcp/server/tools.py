@@ -6,8 +6,8 @@ import asyncio
 import base64
 import logging
 import mimetypes
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, cast
 from urllib.parse import quote, unquote
@@ -50,8 +50,8 @@ TEXT: Final = "text/plain"
 BYTES: Final = "application/octet-stream"
 UNREADABLE: Final = "The resource could not be read. Try again later."
 NO_TOOL: Final = (
-    "This server does not offer the tool read_file, by whose policies resources are read, so "
-    "nobody can read them."
+    "This server does not offer the tool read_file, and resources are read by that tool's "
+    "policies, so they cannot be read."
 )
 PARAMETER: Final = "path"
 """The template's placeholder for a file."""
@@ -73,7 +73,7 @@ class WorkspaceResources:
         return {"resources": [self._shape(file) for file in page], **more}
 
     def templates(self) -> dict[str, Any]:
-        """Return the one template there is."""
+        """Return the only template."""
         shape = {
             "uriTemplate": f"{self._base}{{+{PARAMETER}}}",
             "name": "workspace-file",
@@ -91,16 +91,11 @@ class WorkspaceResources:
     ) -> dict[str, Any]:
         """Return the content of a resource, or the question for a person.
 
-        It is a call of `read_file`, which policies decide on, and which is recorded.
-
-        Args:
-            session: The session that it is read in.
-            context: The SDK's context.
-            params: The params of the request.
-            handle: What names the session, where the request has begun it.
+        It is a call of `read_file`: policies decide on it, and it is recorded. For the arguments
+        see `Caller.answer`.
 
         Raises:
-            MCPError: When there is none of that URI, or it cannot be read.
+            MCPError: When no file has that URI, or it cannot be read.
         """
         uri = str(params.uri)
         path = self.path_of(uri)
@@ -108,8 +103,11 @@ class WorkspaceResources:
             raise _not_found(uri, context)
         call = self._caller.call(context, TOOL, {"path": path})
         read = WorkspaceRead(call.id, self._largest)
-        with _reading(read):
+        token = current_read.set(read)
+        try:
             ended = await self._caller.outcome(session, context, call, params, handle)
+        finally:
+            current_read.reset(token)
         if isinstance(ended, dict):
             return ended
         if isinstance(ended, Outcome) and ended.success and read.content is not None:
@@ -143,27 +141,14 @@ class WorkspaceResources:
         return shape if mime_type is None else {**shape, "mimeType": mime_type}
 
 
-@contextmanager
-def _reading(read: WorkspaceRead) -> Generator[None]:
-    token = current_read.set(read)
-    try:
-        yield
-    finally:
-        current_read.reset(token)
-
-
 def _not_found(uri: str, context: RequestContext) -> MCPError:
     is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     return MCPError(INVALID_PARAMS if is_modern else NOT_FOUND, "Resource not found", {"uri": uri})
 
 
-def _workspace(executor: ExecutorHandle) -> Filesystem | None:
-    # A protocol serves as the key, which mypy does not foresee for type[T].
-    return executor.resources.get(Filesystem, None)  # type: ignore[type-abstract]
-
-
 def _files(executor: ExecutorHandle) -> Sequence[FileStat]:
-    files = _workspace(executor)
+    # A protocol serves as the key, which mypy does not foresee for type[T].
+    files = executor.resources.get(Filesystem, None)  # type: ignore[type-abstract]
     if files is None:
         return []
     found = (file for file in files.glob("**") if file.kind == "file")
@@ -194,7 +179,7 @@ class PromptList:
         self._host = host
 
     def page(self, session: SessionProtocol | None, cursor: str | None) -> dict[str, Any]:
-        """Return the whole list, as that of the tools."""
+        """Return the whole list, like that of the tools."""
         refuse_cursor(cursor)
         return {"prompts": [*self._shapes(session)]}
 
@@ -204,7 +189,7 @@ class PromptList:
         """Return a prompt as messages.
 
         Raises:
-            MCPError: When there is none of that name, or an argument is missing.
+            MCPError: When the prompt is unknown, or an argument is missing.
         """
         prompt = self.named(executor.session, name)
         missing = [argument for argument in _placeholders(prompt) if argument not in arguments]
@@ -218,18 +203,14 @@ class PromptList:
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
     def named(self, session: SessionProtocol | None, name: str) -> Prompt:
-        """Return the prompt of a name.
-
-        Raises:
-            MCPError: When there is none.
-        """
+        """Return the prompt of a name; raise `MCPError` if it is unknown."""
         prompt = self._host.prompt
         if name == _whole(prompt):
             return prompt
         for section in _enabled(prompt, session):
             if section.key == name:
                 return _only(prompt, section)
-        raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. List those there are.")
+        raise MCPError(INVALID_PARAMS, f"The prompt {name!r} is unknown. List the prompts.")
 
     def _shapes(self, session: SessionProtocol | None) -> Iterator[dict[str, Any]]:
         prompt = self._host.prompt
@@ -285,27 +266,22 @@ class ToolList:
         self._shapes: WeakKeyDictionary[Tool[Any, Any], dict[str, Any] | None] = WeakKeyDictionary()
 
     def page(self, session: SessionProtocol | None, cursor: str | None) -> dict[str, Any]:
-        """Return the whole list: many clients read the first page only.
+        """Return the whole list, because many clients read the first page only.
 
-        Args:
-            session: The session they can be called in; None for one that has just begun.
-            cursor: Where another list ended.
-
-        Raises:
-            MCPError: When there is a cursor, which cannot be of this list.
+        `session` is None for a new session. A cursor raises `MCPError`.
         """
         refuse_cursor(cursor)
         tools = self._host.prompt.tools(session)
         return {"tools": [shape for shape in map(self._shape, tools) if shape is not None]}
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
-        """Return the schema of a tool's params, None for one that is not known."""
+        """Return the schema of a tool's params, None if the tool is unknown."""
         tool = self._host.catalog.get(name)
         shape = None if tool is None else self._shape(tool)
         return None if shape is None else cast("Mapping[str, Any]", shape["inputSchema"])
 
     def _shape(self, tool: Tool[Any, Any]) -> dict[str, Any] | None:
-        """Return a tool as clients see it, None where its params have no JSON Schema."""
+        """Return a tool as clients see it, None if its params have no JSON Schema."""
         if tool not in self._shapes:
             try:
                 (self._shapes[tool],) = self._dialect.schemas([tool])
@@ -334,7 +310,7 @@ class Completions:
         """Return the values with the beginning that was typed.
 
         Raises:
-            MCPError: When it is of a prompt or a template that there is not.
+            MCPError: When the prompt or template is unknown.
         """
         if isinstance(params.ref, PromptReference):
             self._prompts.named(executor.session, params.ref.name)
@@ -347,7 +323,7 @@ class Completions:
         self, executor: ExecutorHandle, uri: str, argument: CompletionArgument
     ) -> list[str]:
         if self._workspace is None or self._workspace.path_of(uri) is None:
-            raise MCPError(INVALID_PARAMS, f"There is no template {uri!r}. List those there are.")
+            raise MCPError(INVALID_PARAMS, f"The template {uri!r} is unknown. List the templates.")
         if argument.name != PARAMETER:
             return []
         return await self._workspace.paths(executor, argument.value)

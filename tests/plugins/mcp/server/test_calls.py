@@ -174,7 +174,7 @@ async def test_a_client_may_say_how_long_it_waits(connect, tmp_path):
         with pytest.raises(MCPError) as caught:
             await client.call_tool("add", {"a": 1, "b": 1}, meta={"toolstile/deadline": -1})
     assert result.is_error
-    assert "The time for this call ended before this call was done" in result.content[0].text
+    assert "The time for this call ended before the call was done" in result.content[0].text
     assert caught.value.error.code == INVALID_PARAMS
 
 

@@ -235,7 +235,7 @@ async def test_a_client_that_answers_with_an_error_gets_a_denial(serve):
     async with serve(LEGACY, person) as client:
         result = await client.call_tool("erase", {"name": "a"})
         assert result.is_error
-        assert "gave no answer that can be understood" in result.content[0].text
+        assert "answer cannot be understood" in result.content[0].text
         assert "no screen" not in result.content[0].text
 
 
@@ -355,7 +355,7 @@ async def test_what_has_run_is_shown_before_it_is_kept(serve, mode):
         assert result.structured_content == {"result": "marked"}
         assert await erased(client) == ["a"]
     lines = person.asked[0].message.splitlines()
-    assert lines[0] == "mark has run (write, medium consequence). Keep what it did?"
+    assert lines[0] == "mark has run (write, medium consequence). Keep its changes?"
     assert lines[-3:] == ["It would change:", "  session:", "    Erased: added Erased(name='a')"]
 
 

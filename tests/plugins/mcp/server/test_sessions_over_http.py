@@ -140,7 +140,7 @@ async def test_a_handle_names_a_session(desk_over_http):
 async def test_a_handle_that_nobody_was_given_names_nothing(desk_over_http):
     async with desk_over_http.client(MODERN) as client:
         for handle in ("", "guessed", "news"):
-            with pytest.raises(MCPError, match="There is no such session"):
+            with pytest.raises(MCPError, match="This session does not exist"):
                 await _note(client, "a", handle)
 
 
@@ -177,7 +177,7 @@ async def test_nobody_has_a_part_in_anothers_session(guarded):
         guarded.client(MODERN, token="of-bert") as bert,
     ):
         handle = await _begin(ada)
-        with pytest.raises(MCPError, match="There is no such session"):
+        with pytest.raises(MCPError, match="This session does not exist"):
             await _note(bert, "intruding", handle)
         assert await _note(ada, "two", handle) == 2
 

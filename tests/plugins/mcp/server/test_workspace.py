@@ -196,7 +196,7 @@ async def test_nothing_is_completed_that_is_no_part_of_the_template(served, mode
         known = ResourceTemplateReference(type="ref/resource", uri="workspace:///{+path}")
         other = await client.complete(known, {"name": "colour", "value": ""})
         assert other.completion.values == []
-        with pytest.raises(MCPError, match="There is no template 'other:///"):
+        with pytest.raises(MCPError, match="The template 'other:///"):
             await client.complete(
                 ResourceTemplateReference(type="ref/resource", uri="other:///{name}"),
                 {"name": "path", "value": ""},
