@@ -35,11 +35,7 @@ Otherwise = Literal["ask", "deny"]
 
 
 def check_fields(policy: Any) -> None:
-    """Check the types of a policy's fields; a table's fields were checked before.
-
-    Raises:
-        DefinitionError: Naming the first field with another type.
-    """
+    """Raise `DefinitionError` for the first field of a policy that has another type."""
     given = {field.name: getattr(policy, field.name) for field in fields(policy)}
     try:
         _adapter(policy.__class__).validate_python(given)
@@ -66,14 +62,7 @@ def entries_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> list[T]:
 
 
 def objection(tool: Tool[Any, Any], why: str, otherwise: Otherwise, way: str) -> PolicyDecision:
-    """Return the decision on a call that the user may not want.
-
-    Args:
-        tool: The tool.
-        why: The objection to the call.
-        otherwise: Whether a person decides, or the call is denied.
-        way: How it cannot be called, such as `here`.
-    """
+    """Return the decision on a call that the user may not want; `way` is like `here`."""
     if otherwise == "ask":
         return PolicyDecision.ask(f"A person decides on {tool.label}: {why}.")
     return PolicyDecision.deny(

@@ -63,12 +63,8 @@ class WorkspaceFiles:
 
         The workspace may know the hash; otherwise the file is read. For more than `LARGE` bytes it
         is the hash of the size, the time of the last change and the beginning. A directory is not a
-        file, nor is a dangling link or a device.
-
-        Raises:
-            OSError: When it cannot be read.
-            ValueError: When it cannot be a path.
-            ConflictError: When it is being changed.
+        file, nor is a dangling link or a device. Raises `OSError` if it cannot be read,
+        `ValueError` if it cannot be a path, and `ConflictError` while it is being changed.
         """
         try:
             known = self.workspace.stat(path)
@@ -93,8 +89,7 @@ class DirectoryFiles:
     def canonical(self, path: str) -> str:
         """Return the one spelling of a path: from the directory, with links followed.
 
-        Raises:
-            ValueError: When it leads outside, or not every tool would be led to one file.
+        Raises `ValueError` if it leads outside, or if tools may read it as several files.
         """
         if not path.strip():
             raise ValueError("It is empty. Give the path of a file.")
@@ -120,10 +115,7 @@ class DirectoryFiles:
         """Return the file that a tool may take a canonical path for, if no file has that path.
 
         Names are alike if they differ only in case, Unicode form, percent signs, or dots and blanks
-        at the end.
-
-        Raises:
-            ValueError: When the file is ambiguous.
+        at the end. Raises `ValueError` if the file is ambiguous.
         """
         if _UNCLEAR.search(path):
             raise ValueError(

@@ -99,18 +99,9 @@ def take_place(  # noqa: PLR0913 - key, principal and window
 ) -> Reservation:
     """Take a place for one call, in its `reserve`; a denial gives the place back.
 
-    Args:
-        context: The call's context.
-        policy: The policy's name.
-        key: The counted thing.
-        most: The number of places.
-        amount: The number of places it takes.
-        window: Seconds after which a place is free again; None for never.
-        scope: The calls that share the places.
-
-    Raises:
-        UnboundResourceError: When no counter is bound for a scope beyond the session.
-        StateError: When nothing can be counted.
+    A call takes `amount` of the `most` places of `key`, and each is free again after `window`
+    seconds (None: never). Raises `UnboundResourceError` if no counter is bound for a scope beyond
+    the session, and `StateError` if nothing can be counted.
     """
     if scope == "session":
         return _take_in_record(context, policy, key, most, amount, window)
@@ -135,7 +126,13 @@ def _take_in_record(  # noqa: PLR0913, PLR0917 - as `take_place`
         own: Any = now if amount == 1 else (now, amount)
         places = [each for each in state.data.get(key, ()) if now - window < _time(each) <= now]
         used, kept = sum(map(_amount, places)), (*places, own)
-        wait = _wait(places, used + amount - most, window - now)
+        # The seconds until enough places are free again; None for never.
+        over, wait = used + amount - most, None
+        for each in places:
+            over -= _amount(each)
+            if over <= 0:
+                wait = _time(each) + window - now
+                break
     if used + amount > most:
         return Reservation(granted=False, used=used, wait=wait)
     replace(state, data={**state.data, key: kept}).save(context)
@@ -148,15 +145,6 @@ def _time(place: Any) -> float:
 
 def _amount(place: Any) -> int:
     return 1 if isinstance(place, (int, float)) else place[1]
-
-
-def _wait(places: list[Any], over: int, ahead: float) -> float | None:
-    """Return the seconds until enough places are free again; None for never."""
-    for place in places:
-        over -= _amount(place)
-        if over <= 0:
-            return _time(place) + ahead
-    return None
 
 
 IN_ALL: Final = "*"

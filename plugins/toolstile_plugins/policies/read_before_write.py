@@ -295,7 +295,10 @@ def _objections(
                     unread[f"the file {path} {fault}"] = None
         except (OSError, ValueError) as error:
             shown = given if given.isprintable() else repr(given)
-            unknown.append(f"the file {shown} cannot be looked at: {_reason_of(error)}")
+            reason = as_sentence(str(error) or "the cause is unknown; name another file")
+            if isinstance(error, OSError) and error.strerror:
+                reason = f"{error.strerror.lower()}. {NEEDS_PERSON}"
+            unknown.append(f"the file {shown} cannot be looked at: {reason}")
     return [*unread], unknown
 
 
@@ -352,9 +355,3 @@ def _carried(
 
 def _texts(found: Iterable[PathArgument]) -> list[str]:
     return [each.path for each in found if each.path is not None]
-
-
-def _reason_of(error: OSError | ValueError) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror.lower()}. {NEEDS_PERSON}"
-    return as_sentence(str(error) or "the cause is unknown; name another file")

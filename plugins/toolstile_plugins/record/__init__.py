@@ -8,14 +8,14 @@ Names are loaded when they are first used.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, Diagnostic, HostHandle, hookimpl
+from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.directories import appended_finding, folder_finding
 from toolstile_plugins.record import cli
 from toolstile_plugins.record.settings import RecordSettings
@@ -38,23 +38,16 @@ __all__ = [
     "verify",
 ]
 
-_HOMES: Final = {
-    "Checked": "reader",
-    "RecordError": "schema",
-    "RecordFile": "file",
-    "Recorder": "recorder",
-    "Recording": "reader",
-    "Replayer": "replayer",
-    "verify": "reader",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = late_names(
+    __name__,
+    {
+        "file": "RecordFile",
+        "reader": "Checked Recording verify",
+        "recorder": "Recorder",
+        "replayer": "Replayer",
+        "schema": "RecordError",
+    },
+)
 
 
 @hookimpl

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _AGO: Final = re.compile("([0-9]{1,6})([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-_OFF: Final = {"plugins.record.off": True}
+_OFF: Final[dict[str, Any]] = {"plugins.record.off": True}
 """For commands that make no calls, or read records: they write no record."""
 
 OUTCOMES: Final = (
@@ -188,22 +188,13 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
 
 def _chosen_to_record(args: argparse.Namespace) -> dict[str, Any]:
     """Record calls; a command that manages servers makes none."""
-    return _recorded(args) if getattr(args, "what", None) is None else _switched_off(args)
+    return _recorded(args) if getattr(args, "what", None) is None else _OFF
 
 
 def _recorded(args: argparse.Namespace) -> dict[str, Any]:
     if args.record is None:
         return {}
     return {"plugins.record.file": args.record, "plugins.record.folder": None}
-
-
-def _switched_off(args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001 - a callback
-    return dict(_OFF)
-
-
-def _off_unless_resumed(args: argparse.Namespace) -> dict[str, Any]:
-    """Record the calls that are resumed; an answer makes none."""
-    return {} if args.what == "resume" else dict(_OFF)
 
 
 def commands(command: type[Command]) -> list[Command]:
@@ -220,16 +211,17 @@ def commands(command: type[Command]) -> list[Command]:
             for name in ("mcp", "ask")
         ),
         *(
-            optional(name=name, settings=_switched_off)
+            optional(name=name, settings=lambda _: _OFF)
             for name in ("tools", "prompt", "plugins", "console", "ledger")
         ),
-        optional(name="approvals", settings=_off_unless_resumed),
+        # Record the calls that are resumed; an answer makes none.
+        optional(name="approvals", settings=lambda args: {} if args.what == "resume" else _OFF),
         command(
             name="record",
             help="show a record of calls, or check that it was not changed",
             run=run,
             configure=_configure_record,
-            settings=_switched_off,
+            settings=lambda _: _OFF,
             purpose="look",
         ),
         command(
@@ -237,6 +229,6 @@ def commands(command: type[Command]) -> list[Command]:
             help="repeat recorded calls, answered from the record or executed again",
             run=run,
             configure=_configure_replay,
-            settings=_switched_off,
+            settings=lambda _: _OFF,
         ),
     ]

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Run `record` or `replay`.
-
-    Raises:
-        RecordError: A record cannot be read, or lacks the line or tools asked for.
-    """
+    """Run `record` or `replay`; raise `RecordError` for an unreadable record."""
     if (what := getattr(args, "what", None)) is None:
         return replay_record(host, args)
     return {"verify": verify_record, "list": list_records, "show": show_record}[what](args)
@@ -333,6 +329,11 @@ def _show_lost(screen: Screen, lost: Sequence[Lost]) -> None:
 
 def _row(entry: Numbered) -> list[Cell]:
     call = entry.call
+    # The first line of the text, with the items of the list that it announces.
+    gist, *rest = call.read.strip().split("\n")
+    items = [line.removeprefix(_ITEM) for line in rest if line.startswith(_ITEM)]
+    if gist.endswith(":") and items:
+        gist = f"{gist} {'; '.join(items)}"
     return [
         (str(entry.line), "dim"),
         (shown_time(call.at), "dim"),
@@ -340,12 +341,5 @@ def _row(entry: Numbered) -> list[Cell]:
         printable(call.tool) if call.parent is None else f"  {printable(call.tool)}",
         (shown_status(call.status), style_of(call.status)),
         (duration(call.seconds), "dim"),
-        printable(_gist(call.read)),
+        printable(gist),
     ]
-
-
-def _gist(text: str) -> str:
-    """Return the first line of a text, with the items of the list that it announces."""
-    first, *rest = text.strip().split("\n")
-    items = [line.removeprefix(_ITEM) for line in rest if line.startswith(_ITEM)]
-    return f"{first} {'; '.join(items)}" if first.endswith(":") and items else first

@@ -75,13 +75,9 @@ def read_link(line: bytes) -> Link | None:
 
 
 class Chain:
-    """Follows a chain from line to line and notes the faults.
+    """Follows a chain from line to line, and notes its faults and the last intact line's hash.
 
-    Attributes:
-        faults: The faults so far.
-        lines: The number of lines so far.
-        last: The hash of the last intact line.
-        is_one: Whether any line begins like a line of a chain; if not, it is another kind of file.
+    If no line begins like a line of a chain (`is_one`), the file is another kind of file.
     """
 
     def __init__(self) -> None:

@@ -65,13 +65,9 @@ class Numbered:
 
 
 class Reader:
-    """Reads a record call by call, once, without an incomplete last line.
+    """Reads a record call by call, once, without an incomplete last line (then it is `torn`).
 
-    Attributes:
-        torn: Whether its last line is incomplete, once all is read.
-        lost: The calls that could not be recorded, up to the line that was read.
-        checks: The checks of agents' tasks, likewise.
-        approvals: The answers of people, grants and revocations by id, likewise.
+    `lost`, `checks` and `approvals` (by id) grow while it is read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -291,11 +287,7 @@ class Summary:
 
 
 def records_in(place: Path) -> list[Path]:
-    """Return the records in a folder, oldest first; a file by itself.
-
-    Raises:
-        RecordError: The folder holds no record.
-    """
+    """Return the records in a folder, oldest first; a file by itself. None raises `RecordError`."""
     found = [place] if place.is_file() else sorted(place.glob("*.jsonl"))
     if not found:
         what = "holds no record (*.jsonl)" if place.exists() else "does not exist"

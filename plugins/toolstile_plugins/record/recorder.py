@@ -87,12 +87,7 @@ class Recorder:
             raise
 
     def note(self, kind: str, said: dict[str, Any]) -> None:
-        """Write a line of another kind than a call.
-
-        Raises:
-            OSError: It cannot be written.
-            RecordError: Another process writes the record.
-        """
+        """Write a line of another kind than a call; `OSError` or `RecordError` if that fails."""
         if not self._begun:
             self._begin()
         self._file.append(written({"kind": kind, **said}))
@@ -153,11 +148,7 @@ _RECORDER: Final = "record-recorder"
 
 @contextmanager
 def at_work(host: HostHandle, settings: RecordSettings) -> Generator[services.Recorder | None]:
-    """Record and replay as the settings say; yields the record for plugins with more to record.
-
-    Raises:
-        RecordError: A file cannot be recorded to, or replayed from.
-    """
+    """Record and replay as the settings say; raise `RecordError` for an unusable file."""
     with ExitStack() as stack:
         if settings.replay is not None:
             replay = Replayer(Recording.load(settings.replay), strict=settings.strict)

@@ -40,24 +40,16 @@ _NOT_UNDERSTOOD: Final = "its arguments were not understood, and the record mask
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A recorded call beside its outcome now.
-
-    Args:
-        recorded: The call.
-        now: The envelope now, None if the call was not made.
-        status: The status now.
-        skipped: The reason why it was not made.
-        passes: Whether it was denied then and nothing denies it now. It is answered as it was
-            then, because policies do not find files in a replay.
-        decisions: The decisions of the policies now that did not allow it.
-    """
+    """A recorded call beside its outcome now."""
 
     recorded: Numbered
-    now: Mapping[str, Any] | None = None
+    now: Mapping[str, Any] | None = None  # the envelope, None if the call was not made
     status: Status | None = None
-    skipped: str | None = None
+    skipped: str | None = None  # the reason why it was not made
+    # Whether it was denied then and nothing denies it now. It is answered as it was then, because
+    # policies do not find files in a replay.
     passes: bool = False
-    decisions: tuple[PolicyDecision, ...] = ()
+    decisions: tuple[PolicyDecision, ...] = ()  # of the policies that did not allow it now
     differs: bool = field(init=False)
 
     def __post_init__(self) -> None:

@@ -321,7 +321,12 @@ class Replayer:
     def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Answer as the person did then; to be given to the host as its approver."""
         with self._lock:
-            found = self._find_asked(request)
+            tool = request.tool
+            found = next(iter(self._asked_of(tool, self._asked.named(request.call.id))), None)
+            if found is None:
+                given = _shown(tool, request.params, request.context)
+                asked = self._asked_of(tool, self._asked)
+                found = next((each for each in asked if _is_asked(tool, each.call, given)), None)
             if found is not None and found.call.approval is not None:
                 said = _said_again(found.call, found.call.approval)
                 shows_diff = request.diff is not None
@@ -449,15 +454,6 @@ class Replayer:
         if not goes_on:
             # The call ends here as it did then; the same call may have been resumed later.
             self._refused.discard(found)
-
-    def _find_asked(self, request: ApprovalRequest) -> Numbered | None:
-        tool = request.tool
-        found = self._asked_of(tool, self._asked.named(request.call.id))
-        if not found:
-            given = _shown(tool, request.params, request.context)
-            asked = self._asked_of(tool, self._asked)
-            return next((entry for entry in asked if _is_asked(tool, entry.call, given)), None)
-        return found[0]
 
     def _asked_of(self, tool: Tool[Any, Any], calls: Iterable[Numbered]) -> list[Numbered]:
         return [entry for entry in self._of_session(calls) if entry.call.tool == tool.name]

@@ -233,24 +233,16 @@ _NOTHING: Final[Facts] = frozenset()
 
 @dataclass
 class ArgumentChecks:
-    """Faults of an expression for the arguments of one tool.
+    """Faults of an expression for the arguments of one tool."""
 
-    Args:
-        root: The schema of the arguments.
-        others: The schemas of the other variables.
-        is_filled: Whether omitted arguments have their defaults, and undeclared ones are absent.
-
-    Attributes:
-        missing: The paths that the schema does not have, each with the nearest known name.
-        faults: Other faults, each as a clause about the expression.
-        warnings: Comparisons that another spelling of an argument evades, in their order.
-    """
-
-    root: Schema
-    others: Mapping[str, Schema]
-    is_filled: bool
+    root: Schema  # the schema of the arguments
+    others: Mapping[str, Schema]  # the schemas of the other variables
+    is_filled: bool  # omitted arguments have defaults, undeclared ones are absent
+    # The paths that the schema does not have, each with the nearest known name.
     missing: dict[Place, str | None] = field(default_factory=dict[Place, Any])
+    # Other faults, each as a clause about the expression.
     faults: list[str] = field(default_factory=list[str])
+    # Comparisons that another spelling of an argument evades, in their order.
     warnings: dict[str, None] = field(default_factory=dict[str, None])
     _bound: dict[str, Shape] = field(default_factory=dict[str, Shape])
 

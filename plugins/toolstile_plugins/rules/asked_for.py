@@ -59,7 +59,16 @@ class AskedForPolicy:
 
     @cached_property
     def _patterns(self) -> Mapping[str, Any]:
-        return {tool: _compiled(tool, pattern) for tool, pattern in self.words.items()}
+        made: dict[str, Any] = {}
+        for tool, pattern in self.words.items():
+            try:
+                made[tool] = bounded(f"(?i){pattern}")
+            except ValueError as error:
+                raise DefinitionError(
+                    f"AskedForPolicy: words: the pattern of {tool!r} is not one of RE2: {error}. "
+                    "Correct it; look-around and back-references are not known there."
+                ) from None
+        return made
 
     @property
     def selector(self) -> ToolSelector:
@@ -86,13 +95,3 @@ class AskedForPolicy:
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Do nothing: the policy has no state."""
-
-
-def _compiled(tool: str, pattern: str) -> Any:
-    try:
-        return bounded(f"(?i){pattern}")
-    except ValueError as error:
-        raise DefinitionError(
-            f"AskedForPolicy: words: the pattern of {tool!r} is not one of RE2: {error}. Correct "
-            "it; look-around and back-references are not known there."
-        ) from None

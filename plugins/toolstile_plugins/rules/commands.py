@@ -128,25 +128,17 @@ class _Part(BaseModel):
 
 
 class TestedCall(_Part):
-    """A call, and the expected verdict.
-
-    Args:
-        expect: The verdict of all policies together; None for any but `deny`.
-        by: The name of the policy that should decide so, None for any.
-        result: The value that the tool returns.
-        error: The text with which the tool fails instead.
-        answer: The answer of the person, if one is asked.
-    """
+    """A call, and the expected verdict."""
 
     __test__ = False
 
     tool: str
     arguments: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
-    expect: Literal["allow", "ask", "deny"] | None = None
-    by: str | None = None
-    result: JsonValue = None
-    error: str | None = None
-    answer: Literal["approve", "deny"] = "approve"
+    expect: Literal["allow", "ask", "deny"] | None = None  # None for any but `deny`
+    by: str | None = None  # the policy that decides
+    result: JsonValue = None  # of the tool
+    error: str | None = None  # with which the tool fails instead
+    answer: Literal["approve", "deny"] = "approve"  # of the person, if one is asked
 
 
 class Person(_Part):
@@ -162,20 +154,12 @@ class Person(_Part):
 
 
 class Case(_Part):
-    """A session with its calls.
-
-    Args:
-        name: The statement that the case makes.
-        request: The user's request.
-        principal: The user.
-        together: Whether the calls are one batch.
-        calls: The calls, in order.
-    """
+    """A session with its calls; `name` is the statement that the case makes."""
 
     name: str
     request: tuple[str, ...] = ()
     principal: Person | None = None
-    together: bool = False
+    together: bool = False  # whether the calls are one batch
     calls: tuple[TestedCall, ...] = Field(min_length=1)
 
 
@@ -192,11 +176,7 @@ class Verdicts:
 
 
 def read_cases(path: Path) -> tuple[Case, ...]:
-    """Return the cases of a file.
-
-    Raises:
-        ConfigurationError: When it cannot be read, or does not hold cases.
-    """
+    """Return the cases of a file; raise `ConfigurationError` if it cannot be read or has none."""
     try:
         return _Cases.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).cases
     except OSError as error:
@@ -324,16 +304,7 @@ NO_POLICY: Final = "(none)"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the verdict on calls of one tool.
-
-    Args:
-        policy: The policy that makes the difference.
-        was: The verdict then.
-        now: The verdict now.
-        calls: The number of such calls.
-        first: The record and the line of the first call.
-        reason: The reason of the first call.
-    """
+    """A change of the verdict on calls of one tool, with the record and line of the first call."""
 
     tool: str
     policy: str
@@ -387,10 +358,8 @@ def backtest(host: HostHandle, paths: Iterable[Path]) -> Report:
     """Make recorded calls again, and return the changed decisions of the policies.
 
     Results come from the record, and no handler runs. A question that was not asked then is
-    approved, so that the calls behind it proceed as they did.
-
-    Raises:
-        RecordError: A record cannot be read, or is not a record.
+    approved, so that the calls behind it proceed as they did. Raises `RecordError` for an
+    unreadable record.
     """
     report = Report()
     for path in paths:
@@ -406,12 +375,7 @@ _TITLES: Final = ("calls", "tool", "policy", "was", "is", "first", "reason")
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Run a command; return 1 if a case does not hold, or a verdict has changed.
-
-    Raises:
-        ConfigurationError: When the tests cannot be read, or groups are given without a user.
-        RecordError: When a record cannot be read.
-    """
+    """Run a command; return 1 if a case does not hold, or a verdict has changed."""
     return {"test": _test, "backtest": _backtest, "explain": _explain}[args.what](host, args)
 
 

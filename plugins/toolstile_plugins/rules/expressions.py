@@ -105,14 +105,9 @@ class Expression:
 
 
 def compiled(source: str, root: Path | None = None) -> Expression:
-    """Return an expression, ready to be evaluated.
+    """Return an expression, ready to be evaluated, with `path()` below `root`, as in `path_in`.
 
-    Args:
-        source: Its text.
-        root: The directory of the paths that `path()` normalizes; see `path_in`.
-
-    Raises:
-        DefinitionError: When the library is missing, or the text is not such an expression.
+    Raises `DefinitionError` if the library is missing, or the text is not such an expression.
     """
     try:
         program = _environment(root).compile(source)

@@ -97,14 +97,9 @@ _NUMERIC: Final = re.compile(r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")
 def path_in(root: Path | None, path: str) -> str:
     """Return the one spelling of a path, by the rules of read-before-write.
 
-    Args:
-        root: The directory that it is relative to; links are followed, and names alike are one.
-            Without one, the path is of the workspace, and only normalized. Each spelling that is
-            refused without a directory is refused with one.
-        path: The path as the call has it.
-
-    Raises:
-        ValueError: When it leads outside, or programs may read it in several ways.
+    Relative to a `root`, links are followed, and names alike are one. Without one, the path is of
+    the workspace, and only normalized; each spelling that is refused then is refused with one, too.
+    Raises `ValueError` if the path leads outside, or programs may read it in several ways.
     """
     if not path or _ADDRESS.match(path) or _DOUBTFUL.search(_UP.sub("", path)):
         raise ValueError(f"{path!a} may be read in several ways. Give the plain path.")
@@ -131,14 +126,9 @@ def _in_directory(files: DirectoryFiles, path: str) -> str:
 
 
 def host_of(url: str, scheme: str = "") -> str:
-    """Return the host of a URL in lower case.
+    """Return the host of a URL in lower case; `scheme` is that of a URL without one.
 
-    Args:
-        url: The URL.
-        scheme: The scheme of a URL without one; by default the URL must have it.
-
-    Raises:
-        ValueError: When it has no host, or programs may read it as another.
+    Raises `ValueError` if it has no host, or programs may read it as another.
     """
     if scheme and _BARE.fullmatch(url):
         url = f"{scheme}://{url}"
@@ -157,8 +147,7 @@ def host_of(url: str, scheme: str = "") -> str:
 def mail_host_of(address: str) -> str:
     """Return the host of a plain e-mail address in lower case.
 
-    Raises:
-        ValueError: When it is not a plain address, or programs may read it as another.
+    Raises `ValueError` if it is not plain, or programs may read it as another.
     """
     found = _MAIL.fullmatch(address)
     with suppress(ValueError):

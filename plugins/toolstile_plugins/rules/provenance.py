@@ -65,33 +65,22 @@ from toolstile_plugins.rules.values import (
 @stored_as("rules.RememberedValues", of_policy=True)
 @dataclass(frozen=True, slots=True)
 class RememberedValues:
-    """The values of one call that one policy remembers, as plain texts.
-
-    Args:
-        policy: The name of the policy.
-        at: The number of items when the call was checked.
-        arguments: The texts in its arguments, unless a person has approved them, and in those of
-            calls that had failed, or were refused, when it showed something.
-        trusted: The texts in trusted fields of its result.
-        approved: The phrases that a person has approved with the call.
-    """
+    """The values of one call that one policy remembers, as plain texts."""
 
     policy: str
-    at: int
+    at: int  # the number of items when the call was checked
+    # In its arguments, unless a person has approved them, and in those of calls that had failed,
+    # or were refused, when it showed something.
     arguments: tuple[str, ...] = ()
-    trusted: tuple[str, ...] = ()
-    approved: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()  # in trusted fields of its result
+    approved: tuple[str, ...] = ()  # the phrases that a person has approved with the call
 
 
 class ValueIndex:
-    """Finds values in the memory of a policy on a session.
+    """Finds values in the memory of a policy on a session; its users hold the `lock`.
 
-    The index is made of the items alone, so it goes back when a call is rolled back.
-
-    Attributes:
-        lock: Held by its users.
-        refused: The values of calls that never ran.
-        size: The number of words in it.
+    The index is made of the items alone, so it goes back when a call is rolled back. `refused` has
+    the values of calls that never ran, and `size` is the number of words.
     """
 
     def __init__(self, policy: str) -> None:

@@ -233,33 +233,21 @@ class RulePolicy(SelectingPolicy):
         told = [f"{fault}, for the tool {name}" for fault, name in found.items()]
         will_come = any(map(may_come, self.tools or {ALL}))
         if not will_come and all(fit.missing for fit in fits.values()):
-            told += self._strays(list(fits.values()))
+            missing = [fit.missing for fit in fits.values()]
+            places = {place: near for each in missing for place, near in each.items()}
+            nowhere = [place for place in places if all(place in each for each in missing)]
+            shown = [
+                f"{'.'.join(place)}{f' (did you mean {places[place]}?)' if places[place] else ''}"
+                for place in sorted(nowhere or places)
+            ]
+            which = "none of its tools has" if nowhere else "none of its tools has together"
+            told += [f"reads {', '.join(shown)}, which {which}"] if shown else []
         return [f"{'; it '.join(told)}. Fix when = {self.when!r}."] if told else []
-
-    def _strays(self, fits: Sequence[ArgumentChecks]) -> list[str]:
-        places = {place: near for fit in fits for place, near in fit.missing.items()}
-        nowhere = [place for place in places if all(place in fit.missing for fit in fits)]
-        shown = [
-            f"{'.'.join(place)}{f' (did you mean {places[place]}?)' if places[place] else ''}"
-            for place in sorted(nowhere or places)
-        ]
-        if not shown:
-            return []
-        which = "none of its tools has" if nowhere else "none of its tools has together"
-        return [f"reads {', '.join(shown)}, which {which}"]
 
     def fit(self, tool: Tool[Any, Any]) -> ArgumentChecks:
         """Return how the rule fits a tool, computed once per tool."""
-        found = self._found_fits.get(tool)
-        if found is None:
-            found = self._found_fits[tool] = self._found_fit(tool)
-        return found
-
-    @cached_property
-    def _found_fits(self) -> WeakKeyDictionary[Tool[Any, Any], ArgumentChecks]:
-        return WeakKeyDictionary()
-
-    def _found_fit(self, tool: Tool[Any, Any]) -> ArgumentChecks:
+        if (known := self._found_fits.get(tool)) is not None:
+            return known
         from toolstile_plugins.rules.argument_checks import ArgumentChecks
 
         expression, schema = self._expression, schema_of(tool)
@@ -273,7 +261,12 @@ class RulePolicy(SelectingPolicy):
                 f"normalizes paths of {tool.name} of the server {tool.origin}, whose files are not "
                 "in the workspace; give root"
             )
+        self._found_fits[tool] = found
         return found
+
+    @cached_property
+    def _found_fits(self) -> WeakKeyDictionary[Tool[Any, Any], ArgumentChecks]:
+        return WeakKeyDictionary()
 
 
 def _is_there(given: Mapping[str, Any], place: Place) -> bool:

@@ -74,8 +74,7 @@ _SIGN: Final = 1 << 63
 def syntax_tree(compiled: bytes) -> Node:
     """Return the tree of a compiled expression, an `Any` of a `cel.expr.CheckedExpr`.
 
-    Raises:
-        DefinitionError: When it has something that rules do not support.
+    Raises `DefinitionError` for something that rules do not support.
     """
     return _node(_fields(_fields(compiled)[_ANY_VALUE][0])[_CHECKED_EXPR][0])
 

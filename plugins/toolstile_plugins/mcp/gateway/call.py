@@ -77,12 +77,9 @@ NAMES: Final = 100_000
 def contents_of(
     result: types.CallToolResult, *, max_binary: int, misfit: str | None = None
 ) -> Contents:
-    """Return the contents of a server's answer.
+    """Return the contents of a server's answer, with at most `max_binary` bytes beside text.
 
-    Args:
-        result: The answer.
-        max_binary: The most bytes of everything but text.
-        misfit: Why the structured part is left out, None if it is not.
+    `misfit` is the reason to leave out the structured part, if any.
     """
     room = _Room(max_binary)
     parts = room.fit_all([_part(block) for block in result.content[:PARTS]], len(result.content))
@@ -139,7 +136,9 @@ class _Room:
         return True
 
     def _binary_or_note(self, part: Content, what: str, data: str) -> Content:
-        if not _is_base64(data):
+        try:
+            base64.b64decode(data, validate=True)
+        except ValueError:
             return _note(f"{what} left out, since it is not written in base64")
         size, most = len(data) * 3 // 4, self._most_binary
         if size > self._binary:
@@ -179,14 +178,6 @@ def _part(block: types.ContentBlock) -> Content:
 
 def _note(text: str) -> TextContent:
     return TextContent(f"[{text}]")
-
-
-def _is_base64(data: str) -> bool:
-    try:
-        base64.b64decode(data, validate=True)
-    except ValueError:
-        return False
-    return True
 
 
 log = logging.getLogger("toolstile.mcp")
@@ -239,12 +230,9 @@ class Calling:
         *,
         again: bool = True,
     ) -> ToolResult[Contents]:
-        """Send a call, and return its result.
+        """Send a call, and return its result; send it `again` if the server has not seen it.
 
-        The call is sent again (`again`) if the server has not seen it.
-
-        Raises:
-            EffectUnknownError: When no readable answer came after the call was sent.
+        Raises `EffectUnknownError` if no readable answer came after the call was sent.
         """
         try:
             client = await self._connection.client()

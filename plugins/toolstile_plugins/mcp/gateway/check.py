@@ -59,11 +59,7 @@ class Found:
 
 
 def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> int:  # noqa: ARG001 - as commands are run
-    """Connect to servers, show a table, and return the exit status.
-
-    Raises:
-        ConfigurationError: When a server is unknown.
-    """
+    """Connect to servers, show a table, and return the exit status."""
     gateway: Gateway | None = settings.gateway
     upstreams = gateway.upstreams if gateway is not None else ()
     known = {upstream.name: upstream for upstream in upstreams}

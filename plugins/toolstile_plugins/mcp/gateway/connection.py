@@ -48,10 +48,7 @@ Met = Callable[[Listing], Awaitable[None]]
 
 
 class Connection:
-    """The connection to a server; all its methods are for one event loop.
-
-    Each list of the server's tools is passed to `met`.
-    """
+    """The connection to a server, for one event loop; each list of its tools goes to `met`."""
 
     def __init__(self, server: str, settings: ServerSettings, met: Met) -> None:
         self.server = server
@@ -95,8 +92,7 @@ class Connection:
     async def client(self) -> Client:
         """Return the connected client; connect first if necessary.
 
-        Raises:
-            ServerFault: When it cannot be reached, or the last attempt was too recent.
+        Raises `ServerFault` if it cannot be reached, or the last attempt was too recent.
         """
         if self._guard is not None and self._guard.ended.is_set():
             # The connection has ended, and is still being cleaned up.
@@ -155,13 +151,12 @@ class Connection:
         self._life = asyncio.create_task(self._live(self._ready), context=contextvars.Context())
         self._lives.add(self._life)
         self._life.add_done_callback(self._lives.discard)
-        limit = self._settings.connect_timeout
-        loop.call_later(limit, self._give_up, self._ready, limit)
+        loop.call_later(self._settings.connect_timeout, self._give_up, self._ready)
 
-    def _give_up(self, ready: asyncio.Future[Client], limit: float) -> None:
+    def _give_up(self, ready: asyncio.Future[Client]) -> None:
         if not ready.done():
             self._end_life()
-            self._fail(f"it was not ready within {limit:g} s", ready=ready)
+            self._fail(f"it was not ready within {self._settings.connect_timeout:g} s", ready=ready)
 
     def _end_life(self) -> None:
         if self._life is not None:

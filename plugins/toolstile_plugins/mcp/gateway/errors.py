@@ -109,11 +109,7 @@ DEEPEST: Final = 4
 
 
 def one_deeper() -> dict[str, str]:
-    """Return the variable with the number of hosts above a program.
-
-    Raises:
-        ServerFault: When there are too many.
-    """
+    """Return the variable with the number of hosts above a program; `ServerFault` beyond 4."""
     depth = os.environ.get(DEPTH, "")
     above = int(depth) if depth.isdecimal() else 0
     if above >= DEEPEST:
@@ -137,8 +133,7 @@ def named_in(text: str) -> Iterator[str]:
 def filled(text: str, where: str) -> str:
     """Return a text with the values of the variables of this process that it names.
 
-    Raises:
-        ServerFault: When a variable is not set; names it and the key `where`, never a value.
+    Raises `ServerFault` for a variable that is not set, naming it and the key, never a value.
     """
 
     def value(found: re.Match[str]) -> str:

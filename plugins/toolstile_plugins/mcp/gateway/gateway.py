@@ -52,10 +52,7 @@ LONGEST_NAME: Final = 256
 
 
 class Upstream:
-    """A server, and the plugin that offers its tools as tools of this host.
-
-    `changed` is called when its tools have changed.
-    """
+    """A server, and the plugin with its tools; `changed` is called when they have changed."""
 
     def __init__(
         self,

@@ -210,14 +210,8 @@ def print_tables(
 ) -> int:
     """Print the servers of a client's configuration; returns the exit status.
 
-    Args:
-        file: The configuration.
-        write: Takes each as JSON; None to print tables.
-        with_values: Whether possible secrets are printed.
-        configured: The servers that are configured already; none of them is declared again.
-
-    Raises:
-        ConfigurationError: When the file cannot be read, or has no servers.
+    `write` takes each as JSON, None prints tables. Possible secrets are printed only with
+    `with_values`, and servers that are `configured` already are not declared again.
     """
     found = list(_distinct(read_servers(file, with_values=with_values), configured))
     if write is None:
@@ -232,8 +226,7 @@ def print_tables(
 def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
     """Return the servers of a client's configuration, JSON (with comments) or TOML.
 
-    Raises:
-        ConfigurationError: When the file cannot be read, or has no servers.
+    Raises `ConfigurationError` if the file cannot be read, or has no servers.
     """
     if file.suffix in {".yaml", ".yml"}:
         raise ConfigurationError(f"{file} is YAML, which is not read here. Convert it to JSON.")
@@ -344,15 +337,22 @@ def _with_rules(
     return made
 
 
-def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Imported:
+def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Imported:  # noqa: C901 - a case for each key
     made = Imported(name, {})
     url = next((keys[key] for key in URLS if isinstance(keys.get(key), str)), None)
-    if (why := _why_left_out(keys, url)) is not None:
-        made.notes.append(f"{_printable(name)} {why}")
+    inner, args = keys.get("command"), keys.get("args")
+    is_ours = isinstance(inner, str) and Path(inner).stem == "toolstile"
+    if is_ours and isinstance(args, list) and "mcp" in args:
+        made.notes.append(
+            f"{_printable(name)} is Toolstile itself, which is not put behind itself."
+        )
+        return made
+    if url is not None and not _IS_HTTP.match(url):
+        way = f"is reached by {url.partition(':')[0]}, which is not spoken here"
+        made.notes.append(f"{_printable(name)} {way}; it is left out.")
         return made
     hide = _Hiding(made, with_values=with_values)
     # Zed puts the program into a separate table.
-    inner = keys.get("command")
     if isinstance(inner, Mapping):
         table = cast("Mapping[str, Any]", inner)
         keys = {**keys, **table, "command": table.get("path")}
@@ -383,23 +383,9 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
     return made
 
 
-def _why_left_out(keys: Mapping[str, Any], url: str | None) -> str | None:
-    command, args = keys.get("command"), keys.get("args")
-    if (
-        isinstance(command, str)
-        and Path(command).stem == "toolstile"
-        and isinstance(args, list)
-        and "mcp" in args
-    ):
-        return "is Toolstile itself, which is not put behind itself."
-    if url is not None and not _IS_HTTP.match(url):
-        return f"is reached by {url.partition(':')[0]}, which is not spoken here; it is left out."
-    return None
-
-
 def _take_program(made: Imported, keys: Mapping[str, Any], hide: _Hiding) -> None:
     made.keys["command"] = keys["command"]
-    given = keys.get("args") or []
+    given: object = keys.get("args") or []
     if not isinstance(given, list):
         made.notes.append("Its args are not a list, and are left out; write them as one.")
         given = []

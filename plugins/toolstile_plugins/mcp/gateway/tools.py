@@ -59,11 +59,9 @@ def enforceable(schema: Schema) -> dict[str, Any]:
     """Return the part of a schema that is shown, and enforced before a call leaves.
 
     Its texts are cleaned like descriptions. The server checks patterns that cannot be searched for
-    in bounded time, and properties that such patterns distinguish.
-
-    Raises:
-        DefinitionError: When the schema is too long, or too large once all references are
-            resolved; when it is not JSON, or has names with invisible characters.
+    in bounded time, and properties that such patterns distinguish. Raises `DefinitionError` if the
+    schema is too long, too large once all references are resolved, or not JSON, or has names with
+    invisible characters.
     """
     try:
         text = json.dumps(schema, ensure_ascii=False, allow_nan=False)
@@ -169,10 +167,8 @@ _NEEDED: Final = frozenset({"name", "inputSchema"})
 class AnswerRepair:
     """Repairs the answers to a client's requests: one odd part costs itself alone.
 
-    The SDK validates an answer as a whole, and offers no hook before that.
-
-    Attributes:
-        left_out: The tools of the last list that do not fit the protocol, and why.
+    The SDK validates an answer as a whole, and offers no hook before that. `left_out` has the unfit
+    tools of the last list, and why.
     """
 
     def __init__(self, client: Client) -> None:
@@ -344,17 +340,7 @@ PARTS: Final = ("title", "description", "input_schema", "output_schema", "annota
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A server's own definition of a tool.
-
-    Args:
-        name: The server's name for it.
-        title: Its name for people.
-        description: Its description.
-        input_schema: The JSON Schema of its arguments.
-        output_schema: The JSON Schema of its structured results.
-        annotations: Its claimed effects on the world.
-        digest: The SHA-256 over all of it, in hex.
-    """
+    """A server's own definition of a tool; its digest is the SHA-256 over all of it, in hex."""
 
     name: str
     title: str | None
@@ -401,10 +387,7 @@ class Listing(NamedTuple):
 async def list_tools(client: Client, repair: AnswerRepair, most: int) -> Listing:  # noqa: C901 - each way a list may end
     """Return the tools of a server, from all pages; more than `most` if the server has more.
 
-    The first of two tools with one name counts.
-
-    Raises:
-        MCPError: When the server does not list any.
+    The first of two tools with one name counts. Raises `MCPError` if the server lists none.
     """
     found: dict[str, Definition] = {}
     left_out = repair.left_out = {}
@@ -471,10 +454,8 @@ def make_tool(
     """Return the tool that stands for a server's tool.
 
     Nothing of it is rolled back, whatever the server says: it counts as contained only if the
-    configuration says that it reads.
-
-    Raises:
-        DefinitionError: When its schema, or its configuration, does not fit.
+    configuration says that it reads. Raises `DefinitionError` if its schema or configuration does
+    not fit.
     """
     known = settings.of_tool(definition.name)
     category = known.category or category_of(definition, settings)

@@ -45,10 +45,8 @@ FLOOD: Final = 10_000
 class GuardedStream(ObjectReceiveStream[Item]):
     """A stream of a server's messages that drops a flood of them.
 
-    Attributes:
-        inner: The server's own stream, once it is connected.
-        ended: Set when the messages have ended.
-        fault: Why the guard ended them, None if it did not.
+    `inner` is the server's stream. Once the messages have ended, `ended` is set, and `fault` has
+    the reason if the guard ended them.
     """
 
     inner: ReadStream[Item]
@@ -261,14 +259,19 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
         super().__init__()
         self._site = site
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:  # noqa: C901 - a case for each status
         try:
             response = await super().handle_async_request(request)
         except _UNSENT as error:
             if request.method != "POST":
                 raise
             # An exception would end the connection, and with it the running calls.
-            return _error(f"{NOT_SENT}{_why_not_sent(error)}")
+            why = f"no connection can be made ({told(error)})"
+            if isinstance(error, httpx2.PoolTimeout):
+                why = "too many calls of it are under way"
+            elif isinstance(error, httpx2.ConnectTimeout):
+                why = f"it did not take a connection within {CONNECT:g} s"
+            return _error(f"{NOT_SENT}{why}")
         if request.method == "POST" and response.status_code >= FAILED:
             self._site.status = response.status_code
             busy = HTTPStatus.SERVICE_UNAVAILABLE
@@ -313,14 +316,6 @@ def _error(message: str, data: object = None) -> httpx2.Response:
     error = {"code": INTERNAL_ERROR, "message": message, "data": data}
     answer = {"jsonrpc": "2.0", "id": None, "error": error}
     return httpx2.Response(HTTPStatus.SERVICE_UNAVAILABLE, json=answer)
-
-
-def _why_not_sent(error: Exception) -> str:
-    if isinstance(error, httpx2.PoolTimeout):
-        return "too many calls of it are under way"
-    if isinstance(error, httpx2.ConnectTimeout):
-        return f"it did not take a connection within {CONNECT:g} s"
-    return f"no connection can be made ({told(error)})"
 
 
 class _Bytes(httpx2.AsyncByteStream):
@@ -455,11 +450,7 @@ async def program_streams(program: Program) -> AsyncGenerator[TransportStreams]:
 
 
 class _Patient(ObjectSendStream[SessionMessage]):
-    """The messages to a program; a message that is not taken in time is withdrawn.
-
-    Raises:
-        TimeoutError: When the program does not read, and so has not got the message.
-    """
+    """The messages to a program; a message not taken in time is withdrawn (`TimeoutError`)."""
 
     def __init__(self, inner: MemoryObjectSendStream[SessionMessage]) -> None:
         self._inner = inner
@@ -585,7 +576,12 @@ async def _end(
     for task in (reading, writing):
         task.cancel()
     stdin.close()
-    drained = asyncio.create_task(_drain(stdout))
+
+    async def drain() -> None:
+        while await stdout.read(LINE):
+            pass
+
+    drained = asyncio.create_task(drain())
     for number in (None, signal.SIGTERM, KILL):
         if number is not None:
             _signal_all(process, number)
@@ -608,11 +604,6 @@ async def _has_ended(process: asyncio.subprocess.Process) -> bool:
             return False
         await asyncio.sleep(0.01)
     return True
-
-
-async def _drain(stdout: asyncio.StreamReader) -> None:
-    while await stdout.read(LINE):
-        pass
 
 
 def _signal_all(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

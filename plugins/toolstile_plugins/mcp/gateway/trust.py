@@ -49,18 +49,11 @@ class Pins:
         self._lock = threading.Lock()
 
     def of(self, server: str) -> dict[str, Definition]:
-        """Return the remembered tools of a server.
-
-        Raises:
-            ConfigurationError: When the file cannot be read.
-        """
+        """Return the remembered tools of a server; `ConfigurationError` for an unreadable file."""
         return self._read().get(server, {})
 
     def keep(self, server: str, tools: Pinned) -> None:
-        """Remember a server's tools; the tools of other servers stay.
-
-        A failure to write is logged: a person is then asked again.
-        """
+        """Remember a server's tools; if that fails, log it: a person is then asked again."""
         with self._lock:
             try:
                 self._write({**self._read(), server: tools})
@@ -271,22 +264,17 @@ class DoubtPolicy:
         """Ask if there is a doubt, and name the changes."""
         own = tool.wire_name or tool.name
         doubt = self.standing.asks(call_key(context), own)
-        return PolicyDecision.allow() if doubt is None else PolicyDecision.ask(_reason(tool, doubt))
+        if doubt is None:
+            return PolicyDecision.allow()
+        told = f"{tool.name} of the MCP server {tool.origin}"
+        said = one_line(doubt.found.description, SHOWN)
+        if doubt.approved is None:
+            return PolicyDecision.ask(f"{told} is new. It says of itself: {said}")
+        told += f" has changed since it was approved: {', '.join(doubt.changes)}."
+        now = f" It now says of itself: {said}" if "description" in doubt.changes else ""
+        return PolicyDecision.ask(f"{told}{now}")
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Do nothing: the approval is remembered before the call is sent."""
-
-
-def _reason(tool: Tool[Any, Any], doubt: Doubt) -> str:
-    if doubt.approved is None:
-        said = one_line(doubt.found.description, SHOWN)
-        return f"{tool.name} of the MCP server {tool.origin} is new. It says of itself: {said}"
-    told = (
-        f"{tool.name} of the MCP server {tool.origin} has changed since it was approved: "
-        f"{', '.join(doubt.changes)}."
-    )
-    if "description" in doubt.changes:
-        told += f" It now says of itself: {one_line(doubt.found.description, SHOWN)}"
-    return told

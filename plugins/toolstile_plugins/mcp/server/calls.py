@@ -68,13 +68,7 @@ _NOT_FOR_CALLS: Final = frozenset(
 
 
 class Caller:
-    """Dispatches the calls that clients ask for.
-
-    Args:
-        dialect: Makes results of outcomes.
-        clock: The source of time.
-        settings: The deadline of calls, and the clients that give the user's request.
-    """
+    """Dispatches the calls that clients ask for; the dialect makes results of outcomes."""
 
     def __init__(self, dialect: Dialect, clock: Clock, settings: ServeSettings) -> None:
         self._dialect = dialect
@@ -93,15 +87,9 @@ class Caller:
     ) -> dict[str, Any]:
         """Return the result of a `tools/call`, or the question for a person.
 
-        Args:
-            session: The session that the call runs in.
-            context: The SDK's context.
-            params: The params of the request.
-            handle: The handle of the session, if the request has begun it.
-
-        Raises:
-            MCPError: When the tool is unknown, or the call is not resumed because the state that
-                the client gave back does not hold.
+        `handle` names the session, if the request has begun it. Raises `MCPError` if the tool is
+        unknown, or the call is not resumed because the state that the client gave back does not
+        hold.
         """
         call = self.call(context, params.name, params.arguments or {})
         ended = await self.outcome(session, context, call, params, handle)
@@ -124,11 +112,8 @@ class Caller:
     ) -> Outcome | BaseException | str | dict[str, Any]:
         """Return how the call of a request ended, or the question for a person.
 
-        For the arguments see `answer`.
-
-        Raises:
-            MCPError: When the call is not resumed because the state that the client gave back does
-                not hold, or when the user's request cannot be read.
+        Raises `MCPError` if the call is not resumed because the state that the client gave back
+        does not hold, or if the user's request cannot be read.
         """
         if said := self._newly_said(session, context):
             session.executor.request(said)

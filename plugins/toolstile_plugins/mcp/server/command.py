@@ -32,11 +32,7 @@ log = logging.getLogger("toolstile.mcp")
 
 
 def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -> int:
-    """Serve until the client leaves, or the process is asked to end.
-
-    Raises:
-        ConfigurationError: When it cannot be served like that; says why.
-    """
+    """Serve until the client leaves, or the process is asked to end."""
     if not host.catalog.names():
         log.warning("%s", NOTHING, extra=NOTICE)
     if args.http is None:
@@ -65,9 +61,7 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
 def given_token(file: Path | None) -> Mapping[str, SecretStr]:
     """Return the one token for all clients, from a file or the environment, or nothing.
 
-    Raises:
-        ConfigurationError: When the file has no token, it cannot be read, or no client can send the
-            token.
+    Raises `ConfigurationError` if the file cannot be read, or has no token that a client can send.
     """
     try:
         text = os.environ.get(VARIABLE, "") if file is None else file.read_text(encoding="utf-8")

@@ -258,10 +258,8 @@ class RequestState:
         """Return the state in the params of a request with an answer, else None.
 
         Without an answer the state is ignored, because its authenticity cannot be checked then. No
-        call runs in the session that it names unless the host finds the token genuine.
-
-        Raises:
-            MCPError: When no server has written it.
+        call runs in the session that it names unless the host finds the token genuine. Raises
+        `MCPError` for a state that no server has written.
         """
         given = params or {}
         text = given.get("requestState")

@@ -61,10 +61,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the address in `HOST:PORT`.
-
-        Raises:
-            ValueError: When the text is not an address.
+        """Return the address in `HOST:PORT`; raise `ValueError` for another text.
 
         Example:
             >>> Address.parse("[::1]:8000")
@@ -92,11 +89,7 @@ class Address:
         return _is(self.host, "is_unspecified")
 
     def listen(self, backlog: int) -> socket.socket:
-        """Return a socket that listens there.
-
-        Raises:
-            ConfigurationError: When the address is not available; says why.
-        """
+        """Return a socket that listens there; raise `ConfigurationError` if that fails."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:
             listening = socket.create_server(
@@ -263,15 +256,8 @@ async def serve_http(
 ) -> None:
     """Serve any client that connects until the process is asked to end.
 
-    Args:
-        host: The host.
-        settings: The settings.
-        address: The address.
-        beside: Returns more to serve, given the URL of the server; None for nothing.
-
-    Raises:
-        ConfigurationError: When others reach the address and clients have no tokens, or the
-            address is not available.
+    `beside` returns more to serve, given the URL of the server. Raises `ConfigurationError` if
+    others reach the address and clients have no tokens, or the address is not available.
     """
     if not settings.tokens and not address.is_loopback:
         raise ConfigurationError(

@@ -216,14 +216,8 @@ def page_of(
 ) -> tuple[Sequence[T], dict[str, str]]:
     """Return a page of items, and the cursor of the next one, if there are more.
 
-    Args:
-        items: All items, in a stable order.
-        cursor: The end of the page before; None for the first page.
-        size: The items of a page.
-        name_of: Returns the unique name of an item.
-
-    Raises:
-        MCPError: When the cursor is not from this server, or its item is gone.
+    The items have a stable order and unique names. Raises `MCPError` if the cursor (the end of the
+    page before) is not from this server, or its item is gone.
     """
     start = 0
     if cursor is not None:

@@ -71,11 +71,7 @@ class ServedSession:
 class Sessions:
     """All sessions of a server; used on its event loop only.
 
-    Args:
-        open_executor: Makes the executor of a session.
-        clock: The source of time.
-        timeout: Seconds for which an unused session is kept.
-        most: How many with a handle are kept at a time for a principal.
+    An unused session is kept for `timeout` seconds, and `most` with a handle for a principal.
     """
 
     def __init__(
@@ -107,11 +103,7 @@ class Sessions:
             session.end()
 
     def begin(self, principal: Principal | None) -> str:
-        """Keep a new session, and return its unguessable handle.
-
-        Raises:
-            MCPError: When the principal has as many as allowed.
-        """
+        """Keep a new session, and return its unguessable handle; `MCPError` beyond the limit."""
         handle = secrets.token_urlsafe(HANDLE_BYTES)
         self._keep((principal, handle))
         return handle
@@ -120,15 +112,10 @@ class Sessions:
     def kept(
         self, principal: Principal | None, handle: str | None, *, make: bool = False
     ) -> Generator[ServedSession]:
-        """Yield the session of a handle.
+        """Yield the session of a handle; None is the principal's own, which always exists.
 
-        Args:
-            principal: The owner.
-            handle: The handle; None for the principal's own session, which always exists.
-            make: Whether to make a missing session, because the transport vouches for the handle.
-
-        Raises:
-            MCPError: When it does not exist, has another owner, or the principal has too many.
+        `make` makes a missing session, because the transport vouches for the handle. Raises
+        `MCPError` if it does not exist, has another owner, or the principal has too many.
         """
         self.sweep()
         key = (principal, handle)
@@ -239,11 +226,7 @@ class NamedSessions:
 
     @contextmanager
     def of(self, context: RequestContext) -> Generator[Chosen]:
-        """Yield the session of a request.
-
-        Raises:
-            MCPError: When the request names a session that does not exist.
-        """
+        """Yield the session of a request; `MCPError` if it names an unknown session."""
         principal = principal_of(context)
         header = None
         # In the newer era the header has no meaning, so the transport has not checked it.

@@ -177,9 +177,16 @@ def ending_with_descriptors(wire: Collection[Identity | None]) -> Generator[None
     needed |= {number for number in _numbers() if pipe_at(number) in {*wire} - {None}}
     held = {number: _identity(number) for number in needed}
     over = threading.Event()
-    threading.Thread(
-        target=_watch, args=(held, over), name="toolstile-descriptors", daemon=True
-    ).start()
+
+    def watch() -> None:
+        while not over.wait(LOOK):
+            is_lost = any(_identity(number) != known for number, known in held.items())
+            if is_lost and not over.is_set():
+                with contextlib.suppress(OSError):
+                    os.write(2, LOST.encode())
+                os._exit(LOST_STATUS)
+
+    threading.Thread(target=watch, name="toolstile-descriptors", daemon=True).start()
     try:
         yield
     finally:
@@ -194,14 +201,6 @@ def pipe_at(number: int) -> Identity | None:
         return None
     is_wire = stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)
     return (found.st_dev, found.st_ino) if is_wire else None
-
-
-def _watch(held: Mapping[int, Identity | None], over: threading.Event) -> None:
-    while not over.wait(LOOK):
-        if any(_identity(number) != known for number, known in held.items()) and not over.is_set():
-            with contextlib.suppress(OSError):
-                os.write(2, LOST.encode())
-            os._exit(LOST_STATUS)
 
 
 def _identity(number: int) -> Identity | None:

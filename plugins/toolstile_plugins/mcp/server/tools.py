@@ -89,13 +89,10 @@ class WorkspaceResources:
         params: ReadResourceRequestParams,
         handle: str | None = None,
     ) -> dict[str, Any]:
-        """Return the content of a resource, or the question for a person.
+        """Return the content of a resource, or the question for a person, like `Caller.answer`.
 
-        It is a call of `read_file`: policies decide on it, and it is recorded. For the arguments
-        see `Caller.answer`.
-
-        Raises:
-            MCPError: When no file has that URI, or it cannot be read.
+        It is a call of `read_file`: policies decide on it, and it is recorded. Raises `MCPError` if
+        no file has that URI, or it cannot be read.
         """
         uri = str(params.uri)
         path = self.path_of(uri)
@@ -186,11 +183,7 @@ class PromptList:
     def get(
         self, executor: ExecutorHandle, name: str, arguments: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Return a prompt as messages.
-
-        Raises:
-            MCPError: When the prompt is unknown, or an argument is missing.
-        """
+        """Return a prompt as messages; `MCPError` if it is unknown or an argument is missing."""
         prompt = self.named(executor.session, name)
         missing = [argument for argument in _placeholders(prompt) if argument not in arguments]
         if missing:
@@ -307,11 +300,7 @@ class Completions:
         self._workspace = workspace
 
     async def of(self, executor: ExecutorHandle, params: CompleteRequestParams) -> dict[str, Any]:
-        """Return the values with the beginning that was typed.
-
-        Raises:
-            MCPError: When the prompt or template is unknown.
-        """
+        """Return the values with the typed beginning; `MCPError` for an unknown reference."""
         if isinstance(params.ref, PromptReference):
             self._prompts.named(executor.session, params.ref.name)
             values: list[str] = []
