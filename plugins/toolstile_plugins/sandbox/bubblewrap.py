@@ -89,7 +89,32 @@ class Bubblewrap:
         self._settings = settings
 
     def findings(self) -> Iterator[Diagnostic]:
-        return diagnosed(self._settings)
+        program = _found()
+        if program is None:
+            yield Diagnostic.error("sandbox", "bubblewrap 0.11 is not installed.", _missing())
+            return
+        tried = subprocess.run([program, *_TRIAL], capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+        if tried.returncode:
+            failure = tried.stderr.strip() or f"exit code {tried.returncode}"
+            yield Diagnostic.error("sandbox", f"{program} fails: {failure}.", remedy(failure))
+            return
+        yield Diagnostic.ok("sandbox", f"Commands run in {program}, without a network.")
+        group = Cgroup(f"doctor-{os.getpid()}", self._settings.memory, self._settings.processes)
+        group.remove()
+        if group.holds == {"memory", "pids"}:
+            yield Diagnostic.ok("limits of commands", "All processes of a command share them.")
+        elif os.geteuid():
+            yield Diagnostic.note(
+                "limits of commands",
+                "No cgroup can be made, so the limit of memory is one of each process.",
+                "Let the host make cgroups: systemd-run --user --scope -p Delegate=yes",
+            )
+        else:
+            yield Diagnostic.warning(
+                "limits of commands",
+                "No cgroup can be made, and the number of processes of root has no other limit.",
+                "Run the host as another user, or let it make cgroups.",
+            )
 
     def start(self, command: Command, layout: Layout, stdin: BinaryIO) -> Running:
         program = needed_program()
@@ -383,36 +408,6 @@ def needed_program() -> str:
 def remedy(failure: str) -> str:
     """Return the remedy for a failure of bubblewrap."""
     return remedy_of(failure, _REMEDIES)
-
-
-def diagnosed(settings: SandboxSettings) -> Iterator[Diagnostic]:
-    """Yield whether a sandbox can be made here, and the limits of its commands."""
-    program = _found()
-    if program is None:
-        yield Diagnostic.error("sandbox", "bubblewrap 0.11 is not installed.", _missing())
-        return
-    tried = subprocess.run([program, *_TRIAL], capture_output=True, text=True, check=False)  # noqa: S603 - our own program
-    if tried.returncode:
-        failure = tried.stderr.strip() or f"exit code {tried.returncode}"
-        yield Diagnostic.error("sandbox", f"{program} fails: {failure}.", remedy(failure))
-        return
-    yield Diagnostic.ok("sandbox", f"Commands run in {program}, without a network.")
-    group = Cgroup(f"doctor-{os.getpid()}", settings.memory, settings.processes)
-    group.remove()
-    if group.holds == {"memory", "pids"}:
-        yield Diagnostic.ok("limits of commands", "All processes of a command share them.")
-    elif os.geteuid():
-        yield Diagnostic.note(
-            "limits of commands",
-            "No cgroup can be made, so the limit of memory is one of each process.",
-            "Let the host make cgroups: systemd-run --user --scope -p Delegate=yes",
-        )
-    else:
-        yield Diagnostic.warning(
-            "limits of commands",
-            "No cgroup can be made, and the number of processes of root has no other limit.",
-            "Run the host as another user, or let it make cgroups.",
-        )
 
 
 def _missing() -> str:

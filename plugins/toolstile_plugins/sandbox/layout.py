@@ -283,7 +283,12 @@ def _walk_in(directory: int, path: str) -> Iterator[tuple[Entry, os.stat_result]
         if not stat.S_ISDIR(status.st_mode):
             yield _entry(directory, name, child, status), status
             continue
-        handle = _open(directory, name)
+        try:
+            handle = os.open(name, READ_DIRECTORY, dir_fd=directory)
+        except PermissionError:
+            # A command may remove its owner's rights to a directory.
+            change_mode(directory, name, stat.S_IRWXU)
+            handle = os.open(name, READ_DIRECTORY, dir_fd=directory)
         try:
             mode, modified = stat.S_IMODE(status.st_mode), status.st_mtime_ns
             yield Entry(child, "directory", mode, modified, replaces=_is_opaque(handle)), status
@@ -312,15 +317,6 @@ def size_on_disk(status: os.stat_result) -> int:
     A sparse file is long and takes few blocks; its length counts because a copy fills the gaps.
     """
     return max(status.st_size, status.st_blocks * 512)
-
-
-def _open(directory: int, name: str) -> int:
-    try:
-        return os.open(name, READ_DIRECTORY, dir_fd=directory)
-    except PermissionError:
-        # A command may remove its owner's rights to a directory.
-        change_mode(directory, name, stat.S_IRWXU)
-        return os.open(name, READ_DIRECTORY, dir_fd=directory)
 
 
 def _is_opaque(directory: int) -> bool:

@@ -90,8 +90,11 @@ class Cgroup:
         for directory in self._made:
             with suppress(OSError):
                 if _killed(directory):
+                    # Late, because listing tools does not need the workspace.
+                    from toolstile_plugins.vfs.tools.models import size_of
+
                     yield (
-                        f"A process was killed, as the command had used {_size(self._memory)} "
+                        f"A process was killed, as the command had used {size_of(self._memory)} "
                         "of memory, all that it may use."
                     )
         for directory in self._made:
@@ -170,13 +173,6 @@ def _killed(directory: Path) -> bool:
                 if key == "oom_kill" and int(number):
                     return True
     return False
-
-
-def _size(amount: int) -> str:
-    # Late, because listing tools does not need the workspace.
-    from toolstile_plugins.vfs.tools.models import size_of
-
-    return size_of(amount)
 
 
 # --- Directories for the files that commands write

@@ -292,7 +292,15 @@ class Overlay:
                 f"{path or 'The root'} already exists: {name_of(there)}. Choose another path for "
                 "the link."
             )
-        _check_target(path, target)
+        try:
+            size = len(os.fsencode(target))
+        except UnicodeEncodeError:
+            size = 0
+        if "\0" in target or not 0 < size <= _MAX_TARGET_BYTES:
+            raise ValueError(
+                f"{path} cannot lead to {escaped(target[:80])!r}: the text of a link has 1 to "
+                f"{_MAX_TARGET_BYTES} bytes, and no NUL."
+            )
         self._check_writable(path)
         self._make_parents(path)
         self._layer.put(path, link_node(target, self._now()))
@@ -623,18 +631,6 @@ def _check_mode(path: str, node: Node) -> None:
 def _check_not_root(path: str, verb: str) -> None:
     if not path:
         raise PermissionError(f"The root of the workspace cannot be {verb}.")
-
-
-def _check_target(path: str, target: str) -> None:
-    try:
-        size = len(os.fsencode(target))
-    except UnicodeEncodeError:
-        size = 0
-    if "\0" in target or not 0 < size <= _MAX_TARGET_BYTES:
-        raise ValueError(
-            f"{path} cannot lead to {escaped(target[:80])!r}: the text of a link has 1 to "
-            f"{_MAX_TARGET_BYTES} bytes, and no NUL."
-        )
 
 
 def _moved(node: Node) -> Node:

@@ -192,22 +192,18 @@ class Survey:
                 return None
             known, content = self._texts.get(path, (None, None))
             if known != stat:
-                content = self._read_text(stat)
+                now = datetime.now(UTC)
+                try:
+                    content = self._files.read(stat.path)
+                except ValueError:  # binary
+                    content = None
+                if stat.digest is not None or (stat.modified and now - stat.modified > _SETTLED):
+                    self._texts[stat.path] = stat, content
         except (OSError, ValueError):
             return None
         if content is not None:
             encoded = content.encode("utf-8", "surrogatepass")
             self._read[path] = hashlib.sha256(encoded).hexdigest()
-        return content
-
-    def _read_text(self, stat: FileStat) -> str | None:
-        now = datetime.now(UTC)
-        try:
-            content = self._files.read(stat.path)
-        except ValueError:  # binary
-            content = None
-        if stat.digest is not None or (stat.modified and now - stat.modified > _SETTLED):
-            self._texts[stat.path] = stat, content
         return content
 
     def sources(self, shown: Iterable[FileStat], directories: Iterable[str]) -> tuple[Source, ...]:

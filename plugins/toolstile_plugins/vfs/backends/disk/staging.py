@@ -61,7 +61,10 @@ class Staging:
             modes += self._mode_of_directory(slot, change)
             if change.keeps or change.only_empties:
                 continue
-            self._check_place(change.path)
+            directory = split(change.path)[0]
+            if directory not in self._checked:
+                check_changeable(self._root, directory, self._opened)
+                self._checked.add(directory)
             if change.kind is not None and (change.after is None or change.changes_kind):
                 removes.append(self._removal(slot, change))
             if change.after is not None:
@@ -99,7 +102,10 @@ class Staging:
         if former is not None:
             return Operation("chmod", change.path, slot, before, mode=after.mode, former=former)
         if after.kind == "link":
-            self._stage_link(f"new-{slot}", after)
+            os.symlink(after.target, f"new-{slot}", dir_fd=self._slots)
+            if isinstance(after.modified, int):
+                times = (after.modified, after.modified)
+                os.utime(f"new-{slot}", ns=times, dir_fd=self._slots, follow_symlinks=False)
         else:
             self._stage(f"new-{slot}", change, after, replaces=replaced is not None)
         status = os.stat(f"new-{slot}", dir_fd=self._slots, follow_symlinks=False)
@@ -148,12 +154,6 @@ class Staging:
             digest = descriptors.digest_at(self._root, change.path)
         return Image(stamp.inode, stamp.size, stamp.mtime_ns, digest)
 
-    def _check_place(self, path: str) -> None:
-        directory = split(path)[0]
-        if directory not in self._checked:
-            check_changeable(self._root, directory, self._opened)
-            self._checked.add(directory)
-
     def _is_linkable(self, change: Change) -> bool:
         content = change.after.content if change.after is not None else None
         return (
@@ -199,12 +199,6 @@ class Staging:
                 os.fsync(handle)
         finally:
             os.close(handle)
-
-    def _stage_link(self, slot: str, after: Node) -> None:
-        os.symlink(after.target, slot, dir_fd=self._slots)
-        if isinstance(after.modified, int):
-            times = (after.modified, after.modified)
-            os.utime(slot, ns=times, dir_fd=self._slots, follow_symlinks=False)
 
     def _take(self, slot: str, content: TakenFile) -> bool:
         """Stage a file from outside by renaming it; return whether that was possible."""
