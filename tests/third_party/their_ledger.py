@@ -66,7 +66,7 @@ class TheirLedger:
         """Record it in a decision of the session store."""
         return _change(connection, key, effect_id, EffectState.DONE, expires_at, result=result)
 
-    def doubt(
+    def mark_unknown(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
     ) -> bool:
         """Make an effect unknown."""

@@ -150,7 +150,7 @@ class LedgerStore(Protocol):
             False if the key has another effect now; nothing has changed then.
         """
 
-    def doubt(
+    def mark_unknown(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
     ) -> bool:
         """Make an effect unknown, in whatever state it is.
@@ -243,10 +243,10 @@ class SettlesUnknown(Protocol):
             key: The key.
             effect_id: The effect.
             token: A unique text for this hold.
-            at_once: Also if the effect was put off.
+            at_once: Also if the effect was deferred.
         """
 
-    def put_off(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
+    def defer(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
         """Give a hold back; the effect cannot be held again for some seconds."""
 
     def settle(

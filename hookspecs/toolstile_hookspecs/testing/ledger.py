@@ -47,7 +47,7 @@ def finished(
     return claim
 
 
-def doubted(
+def unknown_of(
     store: LedgerStore,
     key: str = "k",
     reason: str = "It was cut off.",
@@ -55,7 +55,7 @@ def doubted(
 ) -> Claim:
     """Return the claim of an unknown effect."""
     claim = claimed(store, key)
-    assert store.doubt(key, claim.effect_id, reason, ends)
+    assert store.mark_unknown(key, claim.effect_id, reason, ends)
     return claim
 
 
@@ -163,7 +163,7 @@ class LedgerStoreContract(
         refused(store, now=datetime(9999, 12, 31, tzinfo=UTC))
 
     def test_an_unknown_effect_that_turns_out_well_is_done(self, store: LedgerStore) -> None:
-        claim = doubted(store, ends=NOW + HOUR)
+        claim = unknown_of(store, ends=NOW + HOUR)
         assert store.finish("k", claim.effect_id, RecordedResult("Done."), None)
         entry = found(store)
         assert (entry.state, entry.reason, entry.expires_at) == (EffectState.DONE, None, None)
@@ -176,15 +176,15 @@ class LedgerStoreContract(
         entry = found(store)
         assert (entry.result, entry.expires_at) == (whole, NOW + HOUR)
 
-    # --- doubting and releasing ---
+    # --- marking unknown and releasing ---
 
     def test_an_unknown_effect_stands_in_the_way(self, store: LedgerStore) -> None:
-        doubted(store)
+        unknown_of(store)
         standing = refused(store, now=NOW + 1000 * HOUR)
         assert (standing.state, standing.reason) == (EffectState.UNKNOWN, "It was cut off.")
 
     def test_whoever_knows_of_it_takes_it_over_once(self, store: LedgerStore) -> None:
-        first, second = doubted(store), claim_of()
+        first, second = unknown_of(store), claim_of()
         assert store.claim(second, now=NOW, over=first.effect_id) is None
         standing = refused(store, over=first.effect_id)
         assert (standing.claim, standing.state) == (second, EffectState.CLAIMED)
@@ -198,7 +198,7 @@ class LedgerStoreContract(
 
     def test_reasons_may_be_any_text(self, store: LedgerStore) -> None:
         odd = "\0 \ud800 ü"
-        claim = doubted(store, reason=odd)
+        claim = unknown_of(store, reason=odd)
         assert found(store).reason
         assert store.finish("k", claim.effect_id, RecordedResult("Done.", unportable=odd), None)
         result = found(store).result
@@ -206,12 +206,12 @@ class LedgerStoreContract(
         assert result.unportable
 
     def test_an_unknown_effect_can_be_given_an_end(self, store: LedgerStore) -> None:
-        doubted(store, ends=NOW)
+        unknown_of(store, ends=NOW)
         claimed(store)
 
     def test_what_was_recorded_can_become_unknown(self, store: LedgerStore) -> None:
         claim = finished(store)
-        assert store.doubt("k", claim.effect_id, "It was rolled back.")
+        assert store.mark_unknown("k", claim.effect_id, "It was rolled back.")
         entry = found(store)
         assert (entry.state, entry.result) == (EffectState.UNKNOWN, None)
 
@@ -225,16 +225,16 @@ class LedgerStoreContract(
     def test_of_a_key_that_nobody_has_nothing_changes(self, store: LedgerStore) -> None:
         effect_id = claim_of().effect_id
         assert not store.finish("k", effect_id, RecordedResult("Done."), None)
-        assert not store.doubt("k", effect_id, "It was cut off.")
+        assert not store.mark_unknown("k", effect_id, "It was cut off.")
         assert not store.release("k", effect_id)
         assert store.get("k") is None
 
     def test_a_late_owner_changes_nothing(self, store: LedgerStore) -> None:
-        first, second = doubted(store), claim_of()
+        first, second = unknown_of(store), claim_of()
         store.claim(second, now=NOW, over=first.effect_id)
         before = store.get("k")
         assert not store.finish("k", first.effect_id, RecordedResult("Late."), None)
-        assert not store.doubt("k", first.effect_id, "Late.")
+        assert not store.mark_unknown("k", first.effect_id, "Late.")
         assert not store.release("k", first.effect_id)
         store.renew({first.effect_id: "k"})
         assert store.get("k") == before
@@ -325,7 +325,7 @@ class LedgerStoreContract(
         ends = {"gone": NOW, "to come": NOW + HOUR, "for ever": None}
         for key, end in ends.items():
             finished(store, key, ends=end)
-        doubted(store, "doubted", ends=NOW)
+        unknown_of(store, "unknown", ends=NOW)
         claimed(store, "held")
         assert store.prune(NOW) == 2  # noqa: PLR2004 - one done, one unknown
         assert sorted(each.claim.key for each in store.entries()) == ["for ever", "held", "to come"]
@@ -341,7 +341,7 @@ class LedgerStoreContract(
             "get": lambda: store.get("k"),
             "claim": lambda: store.claim(other, now=NOW),
             "finish": lambda: store.finish("k", claim.effect_id, RecordedResult("Done."), None),
-            "doubt": lambda: store.doubt("k", claim.effect_id, "Unknown."),
+            "mark_unknown": lambda: store.mark_unknown("k", claim.effect_id, "Unknown."),
             "release": lambda: store.release("k", claim.effect_id),
             "renew": lambda: store.renew({claim.effect_id: "k"}),
             "entries": lambda: list(store.entries()),
@@ -394,7 +394,7 @@ class SettlesUnknownContract(StoreContract, store=LedgerStore, again=LedgerStore
         """Return the id of an unknown effect of the key `k`."""
         claim = claim_of()._replace(params=PARAMS)
         store.claim(claim, now=NOW)
-        store.doubt("k", claim.effect_id, "It was cut off.")
+        store.mark_unknown("k", claim.effect_id, "It was cut off.")
         return claim.effect_id
 
     def test_it_says_that_it_settles(self, store: SettlingStore) -> None:
@@ -407,10 +407,10 @@ class SettlesUnknownContract(StoreContract, store=LedgerStore, again=LedgerStore
         kept: list[bytes | None] = []
         for change in (
             lambda: store.claim(claim, now=NOW),
-            lambda: store.doubt("k", claim.effect_id, "It was cut off."),
+            lambda: store.mark_unknown("k", claim.effect_id, "It was cut off."),
             lambda: store.claim(after, now=NOW, over=claim.effect_id),
             lambda: store.finish("k", after.effect_id, RecordedResult("Done.", b"{}"), None),
-            lambda: store.doubt("k", after.effect_id, "It was rolled back."),
+            lambda: store.mark_unknown("k", after.effect_id, "It was rolled back."),
         ):
             change()
             kept.append(found(again).claim.params)
@@ -420,7 +420,7 @@ class SettlesUnknownContract(StoreContract, store=LedgerStore, again=LedgerStore
         running, done, over = (
             claimed(store, "a"),
             finished(store, "b"),
-            doubted(store, "c", ends=NOW),
+            unknown_of(store, "c", ends=NOW),
         )
         assert [entry.claim.effect_id for entry in store.unsettled()] == [effect_id]
         for claim in (running, done, over):
@@ -453,14 +453,14 @@ class SettlesUnknownContract(StoreContract, store=LedgerStore, again=LedgerStore
 
         assert sorted(at_once(race, 8)) == [False] * 7 + [True]
 
-    def test_what_is_put_off_waits_unless_it_is_asked_at_once(
+    def test_a_deferred_effect_waits_unless_it_is_asked_at_once(
         self, store: SettlingStore, again: SettlingStore, effect_id: str
     ) -> None:
         assert store.hold("k", effect_id, "first")
-        assert not store.put_off("k", effect_id, "another", 0)
-        assert store.put_off("k", effect_id, "first", 0)
+        assert not store.defer("k", effect_id, "another", 0)
+        assert store.defer("k", effect_id, "first", 0)
         assert again.hold("k", effect_id, "second")
-        assert again.put_off("k", effect_id, "second", LONG)
+        assert again.defer("k", effect_id, "second", LONG)
         assert not store.hold("k", effect_id, "third")
         assert store.hold("k", effect_id, "third", at_once=True)
         entry = found(store)
@@ -471,7 +471,7 @@ class SettlesUnknownContract(StoreContract, store=LedgerStore, again=LedgerStore
     ) -> None:
         result = RecordedResult("Done.")
         store.hold("k", effect_id, "first")
-        store.put_off("k", effect_id, "first", 0)
+        store.defer("k", effect_id, "first", 0)
         assert not store.settle("k", effect_id, result, None, token="first")  # noqa: S106 - no password
         store.hold("k", effect_id, "second")
         assert not store.settle("k", effect_id, result, None, token="first")  # noqa: S106
@@ -495,7 +495,7 @@ class SettlesUnknownContract(StoreContract, store=LedgerStore, again=LedgerStore
         before = store.get("k")
         assert not store.settle("k", effect_id, "Late.", None, token="mine")  # noqa: S106
         assert not store.settle("k", effect_id, RecordedResult("Late."), None)
-        assert not store.put_off("k", effect_id, "mine", 0)
+        assert not store.defer("k", effect_id, "mine", 0)
         assert not store.hold("k", effect_id, "more", at_once=True)
         assert store.get("k") == before
 
@@ -512,7 +512,7 @@ class SettlesUnknownContract(StoreContract, store=LedgerStore, again=LedgerStore
         before, other = store.get("k"), claim_of().effect_id
         assert effect_id != other
         assert not store.hold("k", other, "mine")
-        assert not store.put_off("k", other, "mine", 0)
+        assert not store.defer("k", other, "mine", 0)
         assert not store.settle("k", other, "It has not.", None)
         assert not store.hold("nothing", other, "mine")
         assert store.get("k") == before

@@ -1,7 +1,7 @@
 """The ledger: calls of tools that declare `idempotency` have their effect once.
 
 Settings, `[plugins.ledger]`: see `LedgerSettings`. `toolstile ledger` lists and shows recorded
-calls, and settles unknown ones.
+calls, and records whether unknown ones have happened.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from toolstile_plugins.ledger import cli
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
 from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
 from toolstile_plugins.ledger.host_ledger import HostLedger
-from toolstile_plugins.ledger.lease import Holding
+from toolstile_plugins.ledger.lease import Lease
 from toolstile_plugins.ledger.reconcile import (
     HandlerEnd,
     reconciler_of,
@@ -47,7 +47,7 @@ from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 __all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect", "effect_key"]
 
-_holdings: Final[dict[CallControl, Holding]] = {}
+_leases: Final[dict[CallControl, Lease]] = {}
 """The claims of running calls of idempotent tools."""
 _KEEPERS: Final = ("sessions", "database")
 """The plugins whose stored sessions are in a file that has the ledger, too."""
@@ -61,23 +61,23 @@ class _RunningEffects:
 
 
 def is_idempotent(tool: Tool[Any, Any]) -> bool:
-    """Tell whether calls of a tool are to be recorded."""
+    """Return whether the ledger records calls of a tool."""
     return tool.idempotency is not None and tool.idempotency.strategy != "none"
 
 
 def effect_key(context: ToolContext) -> str | None:
-    """Return the key of a running call's effect, for a service to know the effect by.
+    """Return the key of a running call's effect, by which a service can recognize a repeated call.
 
-    Its `reconcile` is given the same. None where the ledger does not record the call, and in an
-    isolated handler.
+    The tool's `reconcile` gets the same key. None if the ledger does not record the call, and in
+    an isolated handler.
     """
     claim = _claim_of(context)
     return claim and claim.key
 
 
 def _claim_of(context: ToolContext) -> Claim | None:
-    holding = None if context.control is None else _holdings.get(context.control)
-    return None if holding is None else holding.claim
+    lease = None if context.control is None else _leases.get(context.control)
+    return None if lease is None else lease.claim
 
 
 @hookimpl
@@ -136,15 +136,15 @@ def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[
 @applies_to(is_idempotent)
 def toolstile_snapshot(
     context: ToolContext, tool: Tool[Any, Any], settings: LedgerSettings
-) -> Awaitable[Holding] | Holding | None:
-    """Take part in the calls of tools that are to be recorded."""
+) -> Awaitable[Lease] | Lease | None:
+    """Take part in calls of idempotent tools."""
     control = context.control
     if control is None:
         return None
-    holding = _holdings.get(control)
-    if holding is not None:
-        holding.enter(context)
-        return holding
+    lease = _leases.get(control)
+    if lease is not None:
+        lease.enter(context)
+        return lease
     if is_on_loop():
         if EffectLedger not in context.resources:
             return None
@@ -153,9 +153,7 @@ def toolstile_snapshot(
     return None if ledger is None else _held(ledger, context, tool, settings)
 
 
-async def _take_part(
-    context: ToolContext, tool: Tool[Any, Any], settings: LedgerSettings
-) -> Holding:
+async def _take_part(context: ToolContext, tool: Tool[Any, Any], settings: LedgerSettings) -> Lease:
     # The first call opens the ledger.
     ledger = await context.resources.aget(EffectLedger)
     return _held(ledger, context, tool, settings)
@@ -163,12 +161,12 @@ async def _take_part(
 
 def _held(
     ledger: EffectLedger, context: ToolContext, tool: Tool[Any, Any], settings: LedgerSettings
-) -> Holding:
+) -> Lease:
     resources = context.resources
     dispatcher = resources.get(Dispatcher) if Dispatcher in resources else None  # type: ignore[type-abstract]
     reconciler = reconciler_of(tool, ledger, settings, dispatcher)
-    holding = Holding(ledger, tool, context, _holdings, reconciler)
-    return _holdings.setdefault(holding.control, holding)
+    lease = Lease(ledger, tool, context, _leases, reconciler)
+    return _leases.setdefault(lease.control, lease)
 
 
 @hookimpl(tryfirst=True)
@@ -176,19 +174,19 @@ def _held(
 def toolstile_execute(
     params: Any, context: ToolContext
 ) -> Awaitable[Replay | None] | Replay | None:
-    """Claim the call's key, or answer with what is recorded."""
+    """Claim the call's key, or answer with the recorded result."""
     control = context.control
-    holding = None if control is None else _holdings.get(control)
-    return None if holding is None else claim_or_replay(holding, params)
+    lease = None if control is None else _leases.get(control)
+    return None if lease is None else claim_or_replay(lease, params)
 
 
 @hookimpl
 def toolstile_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) -> None:
-    """Give back the key of a failed call, or mark its effect as unknown."""
+    """Release the key of a failed call, or mark its effect as unknown."""
     if tool.idempotency is not None and context.control is not None:
-        holding = _holdings.get(context.control)
-        if holding is not None:
-            holding.settle(reason)
+        lease = _leases.get(context.control)
+        if lease is not None:
+            lease.settle(reason)
 
 
 @hookimpl

@@ -51,7 +51,7 @@ DECIDER: Final = "ledger"
 def read_result(
     message: str, value: str | None, tool: Tool[object, object] | None
 ) -> RecordedResult:
-    """Return a result as it is recorded, checked as far as its tool is known.
+    """Return a result as the ledger records it, checked if its tool is known.
 
     Raises:
         LedgerError: The value is not JSON, or the tool cannot return it.
@@ -76,15 +76,15 @@ def read_result(
 def with_masks(
     result: RecordedResult, *, masked: Iterable[str], others: Iterable[str]
 ) -> RecordedResult:
-    """Return a result whose message tells no secret that its value masks.
+    """Return a result whose message hides the secrets that its value masks.
 
     Args:
         result: The result.
         masked: The secrets that are masked in its value.
-        others: Secrets that stay where they are; a result that holds one is never shown.
+        others: Secrets that stay in clear; a result that contains one is never shown.
     """
     message = hide(result.message, masked)
-    # Of a masked field, the mask may have been given.
+    # Because a program may pass the mask of a masked field, stars alone are no secret.
     secrets = [secret for secret in others if secret.strip("*")]
     texts = (message, (result.value or b"").decode())
     holds_secret = any(hide(text, secrets) != text for text in texts)
@@ -114,7 +114,7 @@ class ToolEffect:
         tool_name: The tool.
         params_hash: The hash of all its params.
         result_message: The result's message.
-        result_value: Its value as plain JSON data, None where there is none.
+        result_value: Its value as plain JSON data, or None.
         result_success: Whether it succeeded; only successes are recorded.
         created_at: When its call began; aware, UTC.
         expires_at: The time of its expiry; None for never.
@@ -140,9 +140,9 @@ class EffectLedger:
     processes.
 
     Args:
-        store: Where effects are kept; in memory by default.
-        clock: The clock for expiry, where the ledger is used directly.
-        wait: The most seconds that a call waits for another one of the same key.
+        store: The store of effects; in memory by default.
+        clock: The clock for expiry if a program uses the ledger directly.
+        wait: The most seconds that a call waits for another call of the same key.
 
     Example:
         >>> ledger = EffectLedger()
@@ -162,10 +162,10 @@ class EffectLedger:
         self, store: LedgerStore | None = None, *, clock: Clock | None = None, wait: float = 30.0
     ) -> None:
         self.store: LedgerStore = MemoryStore() if store is None else store
-        # The same store, where it can record in the decision of another one.
+        # The same store if it can record within the decision of a session store.
         self.joining = self.store if isinstance(self.store, JoinsDecision) else None
         self.wait = wait
-        self.leases = LeaseKeeper(self.store)
+        self.keeper = LeaseKeeper(self.store)
         self._clock = clock or SystemClock()
         self._ahead_of: Callable[[datetime], timedelta] | None = getattr(
             self.store, "ahead_of", None
@@ -178,7 +178,7 @@ class EffectLedger:
 
     @property
     def database(self) -> str | None:
-        """The database in which its records are decided; None where they are in memory."""
+        """The database that decides whether a call is recorded; None in memory."""
         if not self.store.waits:
             return None
         joining = self.joining
@@ -203,7 +203,7 @@ class EffectLedger:
         result: ToolResult[Any],
         ttl: timedelta | None = DAY,
     ) -> ToolEffect | None:
-        """Record the result of a call, in place of the recorded one of its key.
+        """Record the result of a call, replacing an earlier record of the key.
 
         Secrets in the value are masked, also in the message.
 
@@ -213,13 +213,13 @@ class EffectLedger:
             params: All its params, as arguments or as a value of the tool's own type. Calls of
                 the key must have the same.
             result: The result.
-            ttl: The time for which it answers; None for any.
+            ttl: The time for which the result answers calls; None for ever.
 
         Returns:
-            The effect; None for a failure, which is not recorded.
+            The effect; None for a failed result, which is not recorded.
 
         Raises:
-            LedgerError: It cannot be written, or has no JSON form, or another call has the key.
+            LedgerError: The store fails, the result has no JSON form, or another call has the key.
         """
         if not result.success:
             return None
@@ -246,26 +246,26 @@ class EffectLedger:
         return _effect(LedgerEntry(claim, EffectState.DONE, expires_at, recorded))
 
     def invalidate(self, key: str) -> bool:
-        """Remove the entry of a key; returns whether there was one. A running call's stays."""
+        """Remove the entry of a key, unless its call is running; return whether one was removed."""
         return self.store.remove(key=key) > 0
 
     def invalidate_by_tool(self, tool_name: str) -> int:
-        """Remove all entries of a tool; returns how many. Those of running calls stay."""
+        """Remove the entries of a tool, except of running calls; return their number."""
         return self.store.remove(tool_name=tool_name)
 
     def clear(self) -> int:
-        """Remove all entries; returns how many. Those of running calls stay."""
+        """Remove all entries, except of running calls; return their number."""
         return self.store.remove()
 
     def prune_expired(self) -> int:
-        """Remove all expired entries; returns how many."""
+        """Remove the expired entries; return their number."""
         return self.store.prune(now_of(self.store, self._clock))
 
     def decided(self, key: str) -> bool | None:
-        """Tell whether a call was committed before a crash; see `Decider`.
+        """Return whether a call was committed before a crash; see `Decider`.
 
         Args:
-            key: What its journals noted: see `decision_key`.
+            key: The key in its journals; see `decision_key`.
         """
         decider, _, rest = key.partition(":")
         effect_id, _, effect_key = rest.partition(":")
@@ -278,12 +278,12 @@ class EffectLedger:
 
     def shut(self) -> None:
         """Stop renewing claims and close the store; the next use opens it again."""
-        self.leases.stop()
+        self.keeper.stop()
         self.store.close()
 
 
 def decision_key(claim: Claim) -> str:
-    """Return the key that journals note of a call on which this ledger decides."""
+    """Return the key by which journals ask this ledger about a call after a crash."""
     return f"{DECIDER}:{claim.effect_id}:{claim.key}"
 
 
@@ -346,14 +346,14 @@ Settling = Callable[[], object]
 LeftBehind = Callable[[], Settling | None]
 
 AGAIN: Final = 0.5
-"""Seconds between two looks at late writes, and at claims whose calls are over."""
+"""Seconds between two checks of late writes, and of claims whose calls are over."""
 
 
 class LeaseKeeper:
     """One thread that renews the claims of this process, three times a lease.
 
-    It also repeats late writes until they succeed, and settles claims whose calls are over: a
-    person who presses Ctrl-C again and again interrupts a call's own settling, too.
+    It also repeats late writes until they succeed, and settles claims whose calls are over,
+    because a person who presses Ctrl-C repeatedly also interrupts the settling by the call.
     """
 
     def __init__(self, store: LedgerStore) -> None:
@@ -366,23 +366,23 @@ class LeaseKeeper:
         self._stopped = False
 
     def hold(self, effect_id: str, key: str, left_behind: LeftBehind | None = None) -> None:
-        """Keep a claim from now on.
+        """Renew a claim from now on.
 
         Args:
             effect_id: The id of its effect.
             key: Its key.
-            left_behind: Returns how to settle the claim, once its call is over.
+            left_behind: Returns a function that settles the claim, once its call is over.
         """
         self._held[effect_id] = key, left_behind
         if self._thread is None:
             self._start()
 
     def drop(self, effect_id: str) -> None:
-        """Keep a claim no longer."""
+        """Stop renewing a claim."""
         self._held.pop(effect_id, None)
 
     def settle(self, settling: Settling) -> None:
-        """Write the outcome of a claim, now or as soon as the ledger can be written again."""
+        """Write the outcome of a claim, now or as soon as the store can write again."""
         try:
             settling()
         except BaseException as error:
@@ -392,13 +392,13 @@ class LeaseKeeper:
             log.warning("%s It is tried again.", failure(self._store, error))
 
     def settle_later(self, settling: Settling) -> None:
-        """Write the outcome of a claim, on the keeper's own thread."""
+        """Write the outcome of a claim on the keeper's thread."""
         self._late.append(settling)
         self._start()
         self._wake.set()
 
     def stop(self) -> None:
-        """End the thread, after a last try of the late writes."""
+        """End the thread after a last try of the late writes."""
         with self._lock:
             thread, self._thread = self._thread, None
             self._stopped = True
@@ -443,7 +443,7 @@ class LeaseKeeper:
             log.warning("%s The claims of running calls could not be renewed.", failed)
 
     def _settle_late(self) -> None:
-        """Do the late writes, up to the first that finds the ledger away."""
+        """Do the late writes, up to the first that cannot reach the ledger."""
         for _ in range(len(self._late)):
             try:
                 self._late[0]()
@@ -451,7 +451,7 @@ class LeaseKeeper:
                 log.debug("%s It is tried again.", error)
                 return
             except Exception:
-                # What the store does not take keeps nothing else waiting.
+                # Because the store may refuse one write only, the others go first next time.
                 log.debug("The ledger's store has failed. It is tried again.", exc_info=True)
                 self._late.rotate(-1)
             else:

@@ -95,7 +95,7 @@ def _text(given: str) -> str:
     try:
         given.encode()
     except UnicodeEncodeError:
-        msg = f"{given!r} is not UTF-8, in which the ledger is kept; write it in UTF-8"
+        msg = f"{given!r} is not UTF-8; write it in UTF-8, the encoding of the ledger"
         raise argparse.ArgumentTypeError(msg) from None
     return given
 

@@ -23,7 +23,7 @@ from toolstile_plugins.ledger.entries import (
     wire_of,
 )
 from toolstile_plugins.ledger.host_ledger import has_entries_left
-from toolstile_plugins.ledger.reconcile import looks
+from toolstile_plugins.ledger.reconcile import reconcile_pass
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import PAST
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
@@ -172,7 +172,7 @@ def _reconcile(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace)
     settings: LedgerSettings = host.settings("ledger")
     key = None if args.key is None else _find(store_of(ledger), args.key).claim.key
     seen = 0
-    for entry, found, due in looks(host, settings, key=key, at_once=True):
+    for entry, found, due in reconcile_pass(host, settings, key=key, at_once=True):
         seen += 1
         text = f"{hash_of(entry)[:SHOWN_OF_HASH]}  {entry.claim.tool_name}  {found or NOT_ASKED}"
         still = "" if found in SETTLED else f"; {due}"

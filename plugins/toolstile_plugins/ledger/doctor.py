@@ -55,7 +55,7 @@ def effects_found(store: LedgerStore, settings: LedgerSettings) -> Iterator[Diag
         yield Diagnostic.warning(
             "ledger",
             f"Unknown effects that a person must resolve: {len(over)}; the first is {min(over)}.",
-            "Look at them with `toolstile ledger list --state unknown`, then settle them.",
+            "List them with `toolstile ledger list --state unknown`, then resolve them.",
         )
 
 
@@ -66,7 +66,7 @@ def _offered(offering: str, unused: list[str]) -> Diagnostic:
     return Diagnostic.warning(
         "ledger",
         f"{found} So {' and '.join(unused)} of [plugins.ledger] is not.",
-        f"Remove it there, or what has {offering} offer a store.",
+        f"Remove it there, or the setting with which {offering} offers a store.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The entries of a ledger for those who look at them: where they are, and their form as JSON."""
+"""The entries of a ledger for commands and the console: lists, JSON, and resolving by a person."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 
 def store_of(ledger: EffectLedger) -> LedgerStore:
-    """Return the store of a ledger; an empty one if its file is missing, which no look makes.
+    """Return the store of a ledger; an empty one if the file is missing, because no look makes it.
 
     Raises:
-        LedgerError: No file can be there.
+        LedgerError: The file cannot be made.
     """
     store = ledger.store
     if (file := file_of(store)) is None or file.exists():
@@ -63,9 +63,9 @@ class Due(NamedTuple):
     """The deadline of an unsettled effect.
 
     Args:
-        at: The time by which it has to be settled.
-        is_over: Whether that is over: it is an alarm.
-        owner: Who settles it; None where nobody is named.
+        at: The time by which a person must resolve it.
+        is_over: Whether that time is past, which is an alarm.
+        owner: The person or team that resolves it, or None.
     """
 
     at: datetime
@@ -78,12 +78,12 @@ class Due(NamedTuple):
 
 
 def is_unsettled(entry: LedgerEntry) -> bool:
-    """Tell whether nobody has said yet what became of an unknown effect."""
+    """Return whether an unknown effect is still to be resolved."""
     return entry.state is EffectState.UNKNOWN and entry.expires_at is None
 
 
 def due_of(entry: LedgerEntry, settings: LedgerSettings, now: datetime) -> Due | None:
-    """Return the deadline of an effect; None where it is settled, or its call still runs."""
+    """Return the deadline of an effect; None if it is settled, or its call still runs."""
     if not is_unsettled(entry):
         return None
     at = entry.claim.created_at + timedelta(seconds=settings.settle_within)
@@ -120,7 +120,7 @@ def wire_of(entry: LedgerEntry, due: Due | None = None) -> dict[str, Any]:
 
 
 def unless_secret(result: RecordedResult, shown: Any) -> Any:
-    """Return a part of a result, masked if the result holds a secret."""
+    """Return a part of a result, masked if the result contains a secret."""
     return MASK if result.secret and shown else shown
 
 
@@ -129,7 +129,7 @@ def _read(text: str | bytes | None) -> Any:
 
 
 BY_HAND: Final = "A person found out that it has not happened."
-UNFIT: Final = "Its recorded value did not fit what the tool returns."
+UNFIT: Final = "Its recorded value did not fit the return type of the tool."
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ class Finding:
     """A person's finding on an effect.
 
     Args:
-        has_happened: Whether it has happened; else the next call of its key runs.
-        message: The message that calls get from here on.
-        value: The value that they get, as JSON.
+        has_happened: Whether it has happened; if not, the next call of its key runs.
+        message: The message that later calls get.
+        value: The value that later calls get, as JSON.
     """
 
     has_happened: bool
@@ -155,13 +155,13 @@ def settle(
     tool: Tool[Any, Any] | None,
     now: datetime,
 ) -> None:
-    """Record what a person has found out of an unknown effect.
+    """Record the finding of a person about an unknown effect.
 
     Args:
         store: The store.
-        entry: The entry of the effect, as the person has seen it.
-        found: What was found out.
-        tool: The effect's tool, which checks the value; None where nothing offers it.
+        entry: The entry of the effect, as the person saw it.
+        found: The finding.
+        tool: The effect's tool, which checks the value; None if no plugin offers it.
         now: The time.
 
     Raises:
@@ -169,7 +169,7 @@ def settle(
     """
     if not found.has_happened and (found.message is not None or found.value is not None):
         raise LedgerError(
-            "What has not happened has no message and no value. Give --done, or leave them out."
+            "A call that has not happened has no message and no value. Give --done, or neither."
         )
     claim = entry.claim
     had_misfit = is_unfit(entry, tool)
@@ -177,25 +177,25 @@ def settle(
         raise LedgerError(_nothing_to_resolve(entry, tool))
     if not found.has_happened and entry.state is EffectState.DONE:
         raise LedgerError(
-            f"The call {claim.key} is done: it has happened, only {claim.tool_name} returns "
-            "something else by now than was recorded. Say what it came to, with --done --value "
-            f"JSON; or, if it may happen again, use `toolstile ledger invalidate '{claim.key}'`."
+            f"The call {claim.key} is done: it has happened, but {claim.tool_name} now returns "
+            "another type than the recorded one. Give its result with --done --value JSON; or, if "
+            f"it may happen again, use `toolstile ledger invalidate '{claim.key}'`."
         )
     result = read_result(found.message or "", found.value, tool)
     if had_misfit:
-        # No call can use it: from here on it is unknown like others.
-        store.doubt(claim.key, claim.effect_id, UNFIT)
+        # Because no call can use the value, the effect becomes unknown like others.
+        store.mark_unknown(claim.key, claim.effect_id, UNFIT)
     settling = store if is_unsettled(entry) and isinstance(store, SettlesUnknown) else None
     if found.has_happened:
         ttl = DAY if tool is None or tool.idempotency is None else tool.idempotency.ttl
         record = store.finish if settling is None else settling.settle
         kept = record(claim.key, claim.effect_id, result, end_of(now, ttl))
     elif settling is not None:
-        # Whatever asks about it meanwhile, one finding counts.
+        # Because a process may ask about it at the same time, the store takes one finding only.
         kept = settling.settle(claim.key, claim.effect_id, BY_HAND, None)
     else:
-        # Not removed: what its crash has left behind elsewhere may still have to ask for it.
-        kept = store.doubt(claim.key, claim.effect_id, BY_HAND, now)
+        # Not removed, because the recovery of a workspace after the crash may still ask for it.
+        kept = store.mark_unknown(claim.key, claim.effect_id, BY_HAND, now)
     if not kept:
         raise LedgerError(
             f"The call {claim.key} changed meanwhile, so nothing was resolved. Look at it again."
@@ -203,7 +203,7 @@ def settle(
 
 
 def is_unfit(entry: LedgerEntry, tool: Tool[Any, Any] | None) -> bool:
-    """Tell whether a value is recorded that the tool cannot return."""
+    """Return whether the recorded value is of a type that the tool cannot return."""
     if tool is None or entry.result is None or entry.result.value is None:
         return False
     try:

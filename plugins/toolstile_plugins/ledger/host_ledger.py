@@ -1,4 +1,4 @@
-"""The one ledger of a host, and the file or store in which it records effects."""
+"""The one ledger of a host, with its file or store."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class HostLedger:
                     class_ = type(store)
                     log.warning(
                         "The ledger is kept in the store that is offered, %s: %s of "
-                        "[plugins.ledger] is not used. Remove it there, or what offers the store.",
+                        "[plugins.ledger] is not used. Remove it there, or the plugin that offers "
+                        "the store.",
                         f"{class_.__qualname__} of {class_.__module__}",
                         " and ".join(unused),
                         extra=NOTICE,

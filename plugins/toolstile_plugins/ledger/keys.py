@@ -17,7 +17,7 @@ from toolstile_hookspecs.codecs import HIDING, Codec, SchemaCodec, ValueCodec, m
 
 Encode = Callable[[Any], bytes]
 
-# As `Any`, since what is in a value of unknown type is unknown to type checkers, too.
+# As `Any`, because type checkers do not know the items of a value of unknown type.
 _MAPPING: Final[Any] = Mapping
 _SET: Final[Any] = AbstractSet
 _SEQUENCE: Final[Any] = Sequence
@@ -25,7 +25,7 @@ _DICT: Final[Any] = dict
 _LIST: Final[Any] = list
 
 LONGEST_PART: Final = 256
-"""The most characters of an id or a scope in a key; of a longer one its hash stands there."""
+"""The most characters of an id or a scope in a key; a longer one is replaced by its hash."""
 _BETWEEN_HALVES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 # Nothing else that makes a key has these: Python writes neither in JSON.
 _APART: Final = r"\-"
@@ -51,7 +51,7 @@ _plain: Final = partial(
 def encoder(tool: Tool[Any, Any]) -> Encode:
     """Return a function that writes params of a tool as canonical JSON.
 
-    It raises `TypeError` where that could be the JSON of other params, too.
+    The function raises `TypeError` if other params could have the same JSON.
     """
     codec = tool.params_codec
     write = _writer(codec)
@@ -62,7 +62,7 @@ def encoder(tool: Tool[Any, Any]) -> Encode:
 
 def _writer(codec: ValueCodec) -> Encode:
     schema = codec.schema()
-    # Values of a JSON Schema are as they came, and so are their fields, whatever it says.
+    # Because a value of a JSON Schema keeps the order of the fields that it came with.
     if not isinstance(codec, SchemaCodec) and _is_fixed(schema):
         return codec.encode
     return lambda params: recorded_form(codec.encode(params))
@@ -76,9 +76,9 @@ def _write_whole(tool: Tool[Any, Any], write: Encode, params: Any) -> bytes:
         is_whole = False
     if not is_whole:
         raise TypeError(
-            f"the params of {tool.name} do not equal what is read of their JSON, which tells its "
-            "calls apart; leave out of their types what writes something else, such as a "
-            "field_serializer, and what leaves something out"
+            f"the params of {tool.name} do not equal the params that are read from their JSON, by "
+            "which the ledger distinguishes calls; remove a field_serializer or an excluded field "
+            "from their types"
         )
     return write(params)
 
@@ -228,7 +228,7 @@ def _of_session(session_id: str) -> str:
 
 @lru_cache(maxsize=256)
 def _of_calls(session_id: str) -> str:
-    # The first slash as such ends it: what follows is the call's.
+    # Because the id of a call follows after a slash, slashes of the session are escaped.
     return f"call/{_brief(printable(session_id)).replace('/', _SLASH)}"
 
 
@@ -239,7 +239,7 @@ def printable_session(session_id: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text in a form for every store and terminal, different for different texts."""
+    """Return a text escaped for every store and terminal; different texts stay different."""
     if text.isprintable() and "\\" not in text:
         return text
     # JSON writes two halves of a character as it writes the character.

@@ -1,7 +1,7 @@
-"""A call's hold on its key, from the claim to the record: the participant that decides.
+"""A call's lease on its key, from the claim to the record: the participant that decides.
 
-Changes of a nested call are on the branch of its caller until the top-level call commits. A hit
-before that would show changes that may still be put back, or make them twice.
+Changes of a nested call are on the branch of its caller until the top-level call commits. An
+earlier hit would show changes that may still be rolled back, or make them twice.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Uncommitted:
 
     Args:
         result: The result of its call.
-        holder: The call whose branch has the changes; None for a top-level call, and while it is
-            being put back.
-        contained: Whether it counts as not having happened if that call is rolled back.
+        holder: The call whose branch has the changes; None for a top-level call, and while the
+            changes are rolled back.
+        contained: Whether the effect is undone if that call is rolled back.
     """
 
     result: RecordedResult
@@ -47,12 +47,12 @@ _by_effect: dict[str, Uncommitted] = {}
 
 
 def forget_uncommitted(effect_id: str) -> None:
-    """Hide an effect no longer: it is committed or put back."""
+    """Stop hiding an effect that is committed or rolled back."""
     _by_effect.pop(effect_id, None)
 
 
 def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
-    """Return an entry as a call sees it: done where it sees the changes, else under way."""
+    """Return an entry for a call: done if the call sees the changes, else claimed."""
     uncommitted = _by_effect.get(entry.claim.effect_id)
     if uncommitted is None:
         return entry
@@ -65,14 +65,14 @@ def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
 
 
 def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:
-    """Return what a call changed, without the effects within it that are left out, by their ids."""
+    """Return the changes of a call without those of nested effects that `is_left_out` names."""
     entries = json.loads(changes)
     kept = [entry for entry in entries if "effect" not in entry or not is_left_out(entry["effect"])]
     return changes if kept == entries else json.dumps(kept, ensure_ascii=False)
 
 
 def changes_something(result: RecordedResult) -> bool:
-    """Tell whether an effect changes its session, too."""
+    """Return whether an effect also changes its session."""
     return result.changes is not None or result.unportable is not None
 
 
@@ -94,36 +94,36 @@ JOINED_AND_LOST = "The call that made it was rolled back."
 UNDECIDED = "Its store could not tell whether the call was kept."
 
 
-class Hold(Enum):
+class KeyState(Enum):
     """The state of a call's key."""
 
     FREE = auto()
-    """It has none: it did not claim yet, or got a recorded result."""
+    """The call has no key: no claim yet, or a recorded result."""
     CLAIMED = auto()
     RECORDED = auto()
     OVER = auto()
     """The claim is settled."""
 
 
-# Names of their own: on Python 3.11 it takes ten times as long to look one up in its class.
-_FREE, _CLAIMED, _RECORDED, _OVER = Hold
+# Module names, because Python 3.11 takes ten times as long to look a member up in its class.
+_FREE, _CLAIMED, _RECORDED, _OVER = KeyState
 
 
-class Holding:
+class Lease:
     """The claim of a call of an idempotent tool; a participant of the call.
 
-    One for the life of a call, also when it is run again after a conflict.
+    A call that runs again after a conflict keeps its lease.
 
     Attributes:
         decides: Its record is the decision: a recorded effect has happened.
-        handler_end: The end of its handler, where something says what became of its effect.
+        handler_end: The end of its handler, if its effect can be reconciled.
     """
 
     __slots__ = (
         "_awaits_handler",
-        "_holdings",
         "_is_partial",
         "_joined",
+        "_leases",
         "_lock",
         "_result",
         "_state",
@@ -146,7 +146,7 @@ class Holding:
         ledger: EffectLedger,
         tool: Tool[Any, Any],
         context: ToolContext,
-        holdings: dict[CallControl, Holding],
+        leases: dict[CallControl, Lease],
         reconciler: Reconciler | None,
     ) -> None:
         assert tool.idempotency is not None  # noqa: S101 - others are not asked for
@@ -163,41 +163,41 @@ class Holding:
             self.handler_end = context.resources.get(HandlerEnd)
         self._state = _FREE
         self._joined = False
-        # Whether changes of calls within it that may still be put back are not recorded yet.
+        # Whether changes of nested calls that may still be rolled back are not recorded yet.
         self._is_partial = False
         self._awaits_handler = False
         self._result: RecordedResult | None = None
         self._uncommitted: Uncommitted | None = None
-        self._holdings = holdings
+        self._leases = leases
         self._lock = threading.RLock()
 
     def enter(self, context: ToolContext) -> None:
-        """Take the context of the call, another one each time that it runs."""
+        """Take the context of the call, which is new each time that it runs."""
         self.context = context
         if self.reconciler is not None:
             self.handler_end = context.resources.get(HandlerEnd)
 
     @property
     def key(self) -> str | None:
-        """The key that journals note, to ask after a crash for the record.
+        """The key by which journals ask for the record after a crash.
 
-        None for a nested call that was recorded before its changes are decided on.
+        None for a nested call that was recorded before the decision on its changes.
         """
         if self.claim is None or (self._joined and self._state is not _CLAIMED):
             return None
         return decision_key(self.claim)
 
     def diff(self) -> str:
-        """Return nothing: a record is not a change to show."""
+        """Return nothing, because a record is not a change to show."""
         return ""
 
     def begin(self, claim: Claim) -> None:
-        """Have a claim kept that is about to be made."""
+        """Register a claim with the keeper before it is made."""
         self.claim = claim
-        self.ledger.leases.hold(claim.effect_id, claim.key, self._left_behind)
+        self.ledger.keeper.hold(claim.effect_id, claim.key, self._left_behind)
 
     def take(self) -> bool:
-        """Hold the claim that was just made; returns whether the call still wants it."""
+        """Take over the claim that was just made; return False if the call is over."""
         with self._lock:
             if self._state is _OVER:
                 return False
@@ -205,30 +205,30 @@ class Holding:
         return True
 
     def forget_claim(self) -> None:
-        """Keep a claim no longer that was not made."""
+        """Drop a claim that was not made."""
         claim, self.claim = self.claim, None
         if claim is not None:
-            self.ledger.leases.drop(claim.effect_id)
+            self.ledger.keeper.drop(claim.effect_id)
 
     def _left_behind(self) -> Callable[[], object] | None:
-        """Return how to settle the claim of a call that is over and was kept from settling it."""
+        """Return a function that settles the claim of a call that was interrupted at its end."""
         claim = self.claim
         if self._awaits_handler or claim is None or not self.control.is_over:
             return None
-        self._holdings.pop(self.control, None)
+        self._leases.pop(self.control, None)
         return partial(self._settle_if_claimed, claim, is_free=self._is_free)
 
     # --- the participant ---
 
     @property
     def waits(self) -> bool:
-        """True when recording may wait, so that it is kept off event loops."""
+        """True if recording may wait, so that the host does it off the event loop."""
         return self.ledger.store.waits
 
     def join(self) -> None:
-        """Record a nested call at its own success; a contained one waits for its caller's."""
+        """Record a nested call when it succeeds; a contained one when its caller succeeds."""
         if self._joined:
-            # The call around this one has joined its own caller.
+            # The caller has joined its own caller.
             if self._uncommitted is not None and self._uncommitted.holder is not None:
                 self._uncommitted.holder = self._uncommitted.holder.parent
             return
@@ -238,7 +238,7 @@ class Holding:
         if self.tool.contained:
             self.context.set_attribute("ledger.state", "claimed")
         else:
-            # The part of the result that is certain, even if the call around this one fails.
+            # The part of the result that stays even if the caller fails.
             result = self._result
             assert result is not None  # noqa: S101 - it is there before it is recorded
             certain = (
@@ -250,36 +250,36 @@ class Holding:
             self._record(certain, Decision(None, None))
 
     def prepare(self) -> None:
-        """Come to what is to be recorded."""
+        """Make the result to record."""
         if not self._joined:
             self._come_to_result(None)
 
     @property
     def contributes(self) -> bool:
-        """True when something of the call is still to be recorded."""
+        """True if a part of the call is still to be recorded."""
         return self._state is _CLAIMED or self._is_partial
 
     def contribute(self, decision: Decision) -> None:
-        """Record the call, and what waited for the calls around it; done, it has happened."""
+        """Record the call, with the changes that waited for its callers; that is the decision."""
         assert self._result is not None  # noqa: S101 - it was prepared, or has joined
         self._record(self._result, decision)
         self._is_partial = False
 
     def commit(self) -> None:
-        """Let go of the key; record first what an interrupted decision has left."""
+        """Release the key; first record the rest that an interrupted decision has left."""
         if self.contributes:
             self.contribute(Decision(None, None))
         self._state = _OVER
-        self._holdings.pop(self.control, None)
+        self._leases.pop(self.control, None)
         self._forget()
 
     def leave(self) -> None:
-        """Leave the claim as it is: nobody knows whether its record was kept."""
+        """Leave the claim to the keeper, because it is unknown whether the record was kept."""
         self._state = _OVER
-        self._holdings.pop(self.control, None)
+        self._leases.pop(self.control, None)
         if self.claim is not None:
-            self.ledger.leases.drop(self.claim.effect_id)
-            self.ledger.leases.settle_later(
+            self.ledger.keeper.drop(self.claim.effect_id)
+            self.ledger.keeper.settle_later(
                 partial(self._settle_if_claimed, self.claim, is_free=False)
             )
 
@@ -290,26 +290,26 @@ class Holding:
             if is_free:
                 store.release(claim.key, claim.effect_id)
             else:
-                store.doubt(claim.key, claim.effect_id, UNDECIDED)
+                store.mark_unknown(claim.key, claim.effect_id, UNDECIDED)
         self._forget()
 
     def rollback(self) -> None:
-        """Settle a nested call that had succeeded; for all others the hook calls `settle`."""
+        """Settle a nested call that had succeeded; the hook settles all other calls."""
         if self._joined and (self.tool.contained or self._state is not _CLAIMED):
             self.settle(JOINED_AND_LOST)
 
     @deferred_interrupts()
     def settle(self, reason: str) -> None:
-        """Give the key back, or say that the effect is unknown, when the call was rolled back."""
+        """Release the key of a call that was rolled back, or mark its effect as unknown."""
         with self._lock:
             before, self._state = self._state, _OVER
             claim = self.claim
-        self._holdings.pop(self.control, None)
+        self._leases.pop(self.control, None)
         if claim is None or before is _OVER:
             return
         settling = self._settling(claim, before, reason)
         if settling is None:
-            self.ledger.leases.drop(claim.effect_id)
+            self.ledger.keeper.drop(claim.effect_id)
             self._forget()
             return
         if self._uncommitted is not None:
@@ -322,35 +322,35 @@ class Holding:
             self.handler_end.then(partial(self._write, claim, settling))
 
     def _write(self, claim: Claim, settling: Callable[[], object]) -> None:
-        """Write the outcome of a claim that is held no longer."""
+        """Write the outcome of a claim that has ended."""
         if self.ledger.store.waits and is_on_loop():
-            self.ledger.leases.settle_later(settling)
+            self.ledger.keeper.settle_later(settling)
         else:
-            self.ledger.leases.settle(settling)
-        # Last: whoever interrupts the write leaves the claim to the keeper.
-        self.ledger.leases.drop(claim.effect_id)
+            self.ledger.keeper.settle(settling)
+        # Last, because an interrupted write leaves the claim to the keeper.
+        self.ledger.keeper.drop(claim.effect_id)
 
     def _settle_and_forget(self, settling: Callable[[], object]) -> None:
-        """Hide the recorded effect until it is put right."""
+        """Hide the recorded effect until its entry is correct."""
         settling()
         self._forget()
 
-    def _settling(self, claim: Claim, before: Hold, reason: str) -> Callable[[], object] | None:
+    def _settling(self, claim: Claim, before: KeyState, reason: str) -> Callable[[], object] | None:
         store = self.ledger.store
         if self._joined and before is _RECORDED and not self.tool.contained:
-            # It succeeded, and what it did outside is there, whatever became of its caller.
+            # Because it succeeded, its effect outside stays even if its caller is rolled back.
             return None
         is_free = self._is_free
-        # Of a nested call that had succeeded the event is out already.
+        # The event of a nested call that succeeded is published already.
         with suppress(CallClosed):
             self.context.set_attribute("ledger.state", "released" if is_free else "unknown")
         if is_free:
             return partial(store.release, claim.key, claim.effect_id)
-        return partial(store.doubt, claim.key, claim.effect_id, reason)
+        return partial(store.mark_unknown, claim.key, claim.effect_id, reason)
 
     @property
     def _is_free(self) -> bool:
-        """True if nothing of the call is left: contained, not begun, or failed without effect."""
+        """True if the call has no effect: contained, not begun, or failed without effect."""
         state = self.control.handler_state
         if self.tool.contained or state is HandlerState.NOT_BEGUN:
             return True
@@ -358,7 +358,7 @@ class Holding:
         return gives_key_back(self.tool, state, asks_tool=asks_tool)
 
     def _come_to_result(self, holder: ToolContext | None) -> bool:
-        """Take the result to record; `holder` is the call whose branch takes in the changes."""
+        """Take the result to record; `holder` is the call whose branch gets the changes."""
         claim = self.claim
         if self._state is not _CLAIMED or claim is None:
             return False
@@ -403,7 +403,7 @@ class Holding:
                 self._forget()
                 raise wording.lost(name)
             self._state = _RECORDED
-        ledger.leases.drop(effect_id)
+        ledger.keeper.drop(effect_id)
         try:
             self.control.set_attribute("ledger.state", "recorded")
         except CallClosed:

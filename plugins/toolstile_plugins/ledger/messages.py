@@ -17,7 +17,7 @@ def failure(store: LedgerStore, error: Exception) -> LedgerError:
         return error
     log.debug("The ledger's store has failed.", exc_info=error)
     what = type(error).__name__
-    # What any other exception says may be secret.
+    # Because the text of another exception may be secret, only its type is named.
     if isinstance(error, OSError) and error.strerror:
         what = f"{what}: {error.strerror}"
     return LedgerError(
@@ -31,7 +31,7 @@ def other_params(entry: LedgerEntry) -> CallRefused:
     return CallRefused(
         f"{name} was not run: an earlier call with the same idempotency key had other arguments, "
         f"and one key stands for one effect. Repeat the earlier arguments to get its result, or "
-        "change what makes the key, then retry."
+        "change the arguments that make the key, then retry."
     )
 
 
@@ -44,11 +44,11 @@ def under_way(entry: LedgerEntry) -> CallRefused:
 
 
 def unknown(entry: LedgerEntry, *, is_asked: bool = False) -> CallRefused:
-    """Say that nobody knows whether the effect has happened.
+    """Say that it is unknown whether the effect has happened.
 
     Args:
         entry: The entry of the effect.
-        is_asked: Whether its tool is asked about it again.
+        is_asked: Whether its tool will be asked again.
     """
     name, since = entry.claim.tool_name, entry.claim.created_at
     reason = (entry.reason or "It ended without a record.").rstrip(".")
@@ -96,7 +96,7 @@ def unfit(entry: LedgerEntry) -> CallRefused:
     name = entry.claim.tool_name
     return CallRefused(
         f"{name} has done this already and was not run again, but its recorded value does not fit "
-        "what the tool returns today. This requires human intervention.",
+        "the type that the tool returns today. This requires human intervention.",
         for_operator=f"toolstile ledger resolve '{entry.claim.key}' --done --value JSON, with the "
         f"plugin that offers {name}, loaded by --plugin FILE.py, say.",
     )

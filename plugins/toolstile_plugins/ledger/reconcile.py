@@ -1,4 +1,8 @@
-"""Reconciliation: a tool itself says what became of a call that ended without a record."""
+"""Reconciliation: a tool finds out whether a call without a record has happened.
+
+A call of the same key asks about its own effect. `reconcile_pass` asks about all unknown effects,
+by calls of a tool that models are not offered, so that the host records the questions.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +52,9 @@ _ENDED: Final = frozenset({HandlerState.FAILED, HandlerState.RAISED, HandlerStat
 
 
 class HandlerEnd:
-    """Calls back once the handler of a call has ended: a resource of that call.
+    """Calls back when the handler of a call has ended: a resource of that call.
 
-    The host closes it then, and not before. While a handler that was given up runs on, nobody may
+    The host closes the resource then. While a cancelled handler still runs, no reconciliation may
     find that its effect has not happened.
     """
 
@@ -60,7 +64,7 @@ class HandlerEnd:
         self._lock = threading.Lock()
 
     def then(self, callback: Callable[[], object]) -> None:
-        """Call back at the end; at once where that is over."""
+        """Call back at the end; at once if the handler has ended."""
         with self._lock:
             if not self._has_ended:
                 self._callbacks.append(callback)
@@ -68,7 +72,7 @@ class HandlerEnd:
         callback()
 
     def close(self) -> None:
-        """Call back whom the end concerns."""
+        """Call the callbacks."""
         with self._lock:
             self._has_ended = True
             callbacks, self._callbacks = self._callbacks, []
@@ -77,12 +81,12 @@ class HandlerEnd:
 
 
 def gives_key_back(tool: Tool[Any, Any], state: HandlerState, *, asks_tool: bool) -> bool:
-    """Tell whether a handler that failed counts as without effect.
+    """Return whether a handler that failed counts as without effect.
 
     Args:
         tool: The tool.
         state: The end of its handler.
-        asks_tool: Whether something can be asked for the effect.
+        asks_tool: Whether the tool can be asked about the effect.
     """
     config = tool.idempotency
     if state not in _ENDED or config is None:
@@ -105,14 +109,14 @@ async def ask_dispatcher(
     entry: LedgerEntry,
     context: ToolContext,
 ) -> Reconciled:
-    """Ask the dispatcher what became of a call, and then what the tool has for that.
+    """Ask the dispatcher about a call, then the tool.
 
     Args:
         tool: The tool.
-        dispatcher: The dispatcher; not every effect was submitted to it.
-        own: Asks the tool; only once the call cannot begin any more, so that its finding holds.
+        dispatcher: The dispatcher, which need not know the effect.
+        own: Asks the tool, once the call cannot begin any more, so that its finding stays true.
         entry: The effect.
-        context: The context of the one who asks.
+        context: The context of the call that asks.
     """
     import asyncio  # late: commands that make no calls need not wait for it
 
@@ -121,7 +125,9 @@ async def ask_dispatcher(
     if outcome is None and own is not None:
         outcome = await asyncio.to_thread(dispatcher.withdraw, effect_id)
     if outcome is None:
-        return Reconciled.cannot_tell("It runs on a worker, or it is not known whether it did.")
+        return Reconciled.cannot_tell(
+            "It runs on a worker, or has run there without a known outcome."
+        )
     return _finding(tool, outcome, only_here=own is None) or (
         Reconciled.cannot_tell(outcome.text) if own is None else await own(entry, context)
     )
@@ -130,7 +136,7 @@ async def ask_dispatcher(
 def _finding(
     tool: Tool[Any, Any], outcome: DispatchOutcome, *, only_here: bool
 ) -> Reconciled | None:
-    """Return what an outcome says by itself, None where that is not certain."""
+    """Return the finding of an outcome, or None if the outcome alone is not certain."""
     if outcome.state is DispatchState.RESULT:
         value = None if outcome.value is None else tool.result_codec.decode(outcome.value)
         return Reconciled.happened(
@@ -139,12 +145,12 @@ def _finding(
     if outcome.state is DispatchState.FAILURE:
         is_over = gives_key_back(tool, outcome.handler_state, asks_tool=not only_here)
         return Reconciled.did_not() if is_over else None
-    # Also a call that ran elsewhere, of which the dispatcher does not know, may be withdrawn.
+    # Because a call that ran elsewhere is unknown to the dispatcher, it may be withdrawn, too.
     is_certain = outcome.state is DispatchState.NOT_RUN and only_here
     return Reconciled.did_not() if is_certain else None
 
 
-NOT_HAPPENED: Final = "It was found out that it has not happened."
+NOT_HAPPENED: Final = "Its tool found that it has not happened."
 LONGEST: Final = 3600.0
 """The most seconds between two questions about one effect."""
 
@@ -155,7 +161,7 @@ def reconciler_of(
     settings: LedgerSettings,
     dispatcher: Dispatcher | None = None,
 ) -> Reconciler | None:
-    """Return what finds out about the unknown effects of a tool; None where nothing does."""
+    """Return the reconciler of a tool, or None if its unknown effects need a person."""
     if tool is None or (config := tool.idempotency) is None or config.strategy == "none":
         return None
     own: Ask | None = None
@@ -170,7 +176,7 @@ def reconciler_of(
 
 
 def tool_reconciles(tool: Tool[Any, Any], settings: LedgerSettings) -> bool:
-    """Tell whether something says what became of a tool's calls."""
+    """Return whether the calls of a tool can be reconciled."""
     config = tool.idempotency
     if config is None or config.strategy == "none":
         return False
@@ -178,20 +184,20 @@ def tool_reconciles(tool: Tool[Any, Any], settings: LedgerSettings) -> bool:
 
 
 class Reconciler:
-    """Finds out about the unknown effects of a tool, each in one process at a time.
+    """Asks whether unknown effects of a tool have happened, in one process at a time each.
 
     Args:
         tool: The tool.
         ledger: The ledger.
         store: Its store.
-        ask: Asks what became of an effect.
-        backoff: The seconds after which it is asked again at the earliest.
-        asks_tool: Whether the tool is asked, with its params.
+        ask: Asks about an effect.
+        backoff: The least seconds until the next question.
+        asks_tool: Whether the tool is asked, with the params of the call.
     """
 
     __slots__ = ("_ask", "_backoff", "_ledger", "_store", "asks_tool", "tool")
 
-    def __init__(  # noqa: PLR0913 - what asks, of what, and where its answer goes
+    def __init__(  # noqa: PLR0913 - the tool, its question, and the store of the answer
         self,
         tool: Tool[Any, Any],
         ledger: EffectLedger,
@@ -209,53 +215,53 @@ class Reconciler:
         self._backoff = backoff
 
     async def find_out(self, entry: LedgerEntry, context: ToolContext) -> None:
-        """Hold an effect, ask what became of it and record the finding, unless another does.
+        """Hold an effect, ask about it and record the finding, unless another process does.
 
-        A call that is given up meanwhile gives the hold back.
+        A call that is cancelled meanwhile releases the hold.
         """
         token, given_up = new_id(), threading.Event()
         try:
             if await self._off_loop(partial(self._hold_unless, entry, token, given_up)):
                 await self.inquire(entry, token, context)
         except BaseException:
-            # A thread that holds it only now sees that; else it is held by now.
+            # A thread that takes the hold after this sees the event; an earlier hold is deferred.
             given_up.set()
-            self._ledger.leases.settle_later(partial(self.put_off, entry, token, 0.0))
+            self._ledger.keeper.settle_later(partial(self.defer, entry, token, 0.0))
             raise
 
     def _hold_unless(self, entry: LedgerEntry, token: str, given_up: threading.Event) -> bool:
         is_held = self.hold(entry, token)
         if is_held and given_up.is_set():
-            self.put_off(entry, token, 0.0)
+            self.defer(entry, token, 0.0)
         return is_held
 
     def hold(self, entry: LedgerEntry, token: str, *, at_once: bool = False) -> bool:
-        """Hold an effect under a new token; returns whether it can be held now."""
+        """Hold an effect under a new token; return False if it cannot be held now."""
         key, effect_id = entry.claim.key, entry.claim.effect_id
         is_held = self._store.hold(key, effect_id, token, at_once=at_once)
         if is_held:
-            self._ledger.leases.hold(effect_id, key)
+            self._ledger.keeper.hold(effect_id, key)
         return is_held
 
     async def inquire(self, entry: LedgerEntry, token: str, context: ToolContext) -> Reconciled:
-        """Ask what became of an effect that is held, and record the finding.
+        """Ask about an effect that is held, and record the finding.
 
         Returns:
-            The finding; that it cannot be told where it could not be recorded, either.
+            The finding; `cannot_tell` also if the finding cannot be recorded.
         """
         found = await self._asked(entry, context)
         found = await self._off_loop(partial(self._record, entry, token, found, context))
         context.set_attribute("ledger.reconciled", name_of(found))
         return found
 
-    def put_off(self, entry: LedgerEntry, token: str, seconds: float) -> None:
-        """Give a hold back, if it is not over; nobody asks again for some seconds."""
+    def defer(self, entry: LedgerEntry, token: str, seconds: float) -> None:
+        """Release a hold; the next question comes after some seconds at the earliest."""
         claim = entry.claim
-        self._ledger.leases.drop(claim.effect_id)
-        self._store.put_off(claim.key, claim.effect_id, token, seconds)
+        self._ledger.keeper.drop(claim.effect_id)
+        self._store.defer(claim.key, claim.effect_id, token, seconds)
 
     def pause_after(self, entry: LedgerEntry, now: datetime) -> float:
-        """Return the seconds until an effect is asked about again: as long as it is unknown."""
+        """Return the seconds until the next question, which grow with the age of the effect."""
         age = (now - entry.claim.created_at).total_seconds()
         return min(max(age, self._backoff), LONGEST)
 
@@ -304,17 +310,17 @@ class Reconciler:
                 )
                 found = Reconciled.cannot_tell(why)
         if found.has_happened is None:
-            log.warning("It cannot be told what became of %s: %s", claim.key, found.reason)
-            self.put_off(entry, token, self.pause_after(entry, now))
+            log.warning("Whether %s has happened stays unknown: %s", claim.key, found.reason)
+            self.defer(entry, token, self.pause_after(entry, now))
             return found
         ttl = None if self.tool.idempotency is None else self.tool.idempotency.ttl
-        # A clock that was set back would let it expire at once.
+        # Because with a clock that was set back, the result would expire at once.
         ends = end_of(max(now_of(self._store, context.clock), claim.created_at), ttl)
-        self._ledger.leases.drop(claim.effect_id)
+        self._ledger.keeper.drop(claim.effect_id)
         key, effect_id = claim.key, claim.effect_id
         if not self._store.settle(key, effect_id, result, ends, token=token):
             return Reconciled.cannot_tell("It was resolved elsewhere in the meantime.")
-        log.info("It was found out what became of %s: %s.", claim.key, name_of(found))
+        log.info("The reconciliation of %s found: %s.", claim.key, name_of(found))
         return found
 
 
@@ -339,7 +345,7 @@ async def _ask_function(
 
 
 def _recorded(tool: Tool[Any, Any], found: Reconciled) -> RecordedResult:
-    """Return the result of a finding as it is recorded.
+    """Return the result of a finding, in the form of a record.
 
     Raises:
         ToolValidationError: The tool cannot return it.
@@ -357,19 +363,19 @@ def _recorded(tool: Tool[Any, Any], found: Reconciled) -> RecordedResult:
 
 
 _SHAPE: Final = (
-    '{"happened": true, false or null}, with "value" and "message" where it has happened, and '
-    '"reason" where that cannot be told'
+    '{"happened": true, false or null}, with "value" and "message" if it has happened, and '
+    '"reason" if that is unknown'
 )
 
 
 class Answer(BaseModel):
-    """The value of the other tool.
+    """The answer of the other tool.
 
     Args:
-        happened: Whether it has happened; None where that cannot be told.
-        value: The value that calls get from here on.
-        message: Their message.
-        reason: Why it cannot be told.
+        happened: Whether the call has happened; None if the tool does not know.
+        value: The value that later calls get.
+        message: The message that later calls get.
+        reason: Why the tool does not know.
     """
 
     model_config = ConfigDict(strict=True)
@@ -383,14 +389,14 @@ class Answer(BaseModel):
 async def ask_other(
     tool: Tool[Any, Any], other: OtherTool, entry: LedgerEntry, context: ToolContext
 ) -> Reconciled:
-    """Ask another tool what became of an effect of a tool."""
+    """Ask another tool whether an effect of a tool has happened."""
     known: dict[str, Any] = {"key": entry.claim.key}
     if entry.claim.params is not None:
         known["params"] = json.loads(entry.claim.params)
     try:
         arguments = {name: _at(path, known) for name, path in other.arguments.items()}
     except LookupError as error:
-        return Reconciled.cannot_tell(f"There is no {error.args[0]} to ask {other.tool} with.")
+        return Reconciled.cannot_tell(f"The call has no {error.args[0]}, which {other.tool} needs.")
     outcome = await context.acall(other.tool, arguments)
     if not outcome.success:
         return Reconciled.cannot_tell(f"{other.tool} failed: {outcome.text}")
@@ -402,9 +408,11 @@ async def ask_other(
         value = answer.value
         typed = None if value is None else tool.result_codec.decode(json.dumps(value))
     except ValidationError:
-        return Reconciled.cannot_tell(f"The value of {other.tool} has to be {_SHAPE}.")
+        return Reconciled.cannot_tell(f"The value of {other.tool} must be {_SHAPE}.")
     except ToolValidationError as error:
-        return Reconciled.cannot_tell(f"The value that {other.tool} tells: {in_one_line(error)}.")
+        return Reconciled.cannot_tell(
+            f"The value from {other.tool} does not fit: {in_one_line(error)}."
+        )
     return Reconciled.happened(ToolResult(answer.message, typed))
 
 
@@ -423,17 +431,17 @@ def _at(path: str, known: object) -> Any:
 
 
 NAME: Final = "ledger_reconcile"
-"""The tool whose calls ask about unknown effects; models are not offered it."""
+"""The tool whose calls ask about unknown effects; it is not offered to models."""
 
 
 class Inquiry(NamedTuple):
-    """One unknown effect that is looked at.
+    """One unknown effect in a pass.
 
     Args:
         entry: Its entry.
         due: Its deadline.
-        reconciler: Finds out about it; None where nothing can.
-        token: The hold on it; None where it is not asked about now.
+        reconciler: The reconciler of its tool, or None.
+        token: The hold on the effect; None if the pass does not ask about it.
     """
 
     entry: LedgerEntry
@@ -442,12 +450,12 @@ class Inquiry(NamedTuple):
     token: str | None
 
 
-class Look(NamedTuple):
-    """The end of a look at an unknown effect.
+class Reconciliation(NamedTuple):
+    """The result of a pass for one unknown effect.
 
     Args:
-        entry: Its entry, as it was.
-        found: The finding, as events tell it; None where it was not asked about.
+        entry: Its entry before the pass.
+        found: The finding, by its name in events; None if the pass did not ask.
         due: Its deadline.
     """
 
@@ -476,34 +484,34 @@ def reconciling(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
 
 def _ask_until(closing: threading.Event, host: HostHandle, settings: LedgerSettings) -> None:
     alarms: set[str] = set()
-    # Not at once: a command that only looks asks nobody.
+    # Not at once, because a command that only looks makes no call.
     while not closing.wait(settings.reconcile_every):
         try:
-            for _ in looks(host, settings, alarms=alarms):
+            for _ in reconcile_pass(host, settings, alarms=alarms):
                 if closing.is_set():
                     return
         except (LedgerError, StateError) as error:
-            log.debug("Unknown effects are asked about later: %s", error)
+            log.debug("Unknown effects are reconciled later: %s", error)
         except Exception:
-            log.exception("Unknown effects could not be asked about. It is tried again.")
+            log.exception("Unknown effects could not be reconciled. The host tries again.")
 
 
-def looks(
+def reconcile_pass(
     host: HostHandle,
     settings: LedgerSettings,
     *,
     key: str | None = None,
     at_once: bool = False,
     alarms: set[str] | None = None,
-) -> Iterator[Look]:
-    """Look at all unknown effects, and ask about those of which a tool can tell.
+) -> Iterator[Reconciliation]:
+    """Ask about all unknown effects whose tool has a reconciler; yield a result for each.
 
     Args:
         host: The host.
         settings: The settings of the ledger.
-        key: The key of the only one to look at.
-        at_once: Ask also where the time for that has not come.
-        alarms: The effects past their deadline that were looked at; None looks at all.
+        key: The key of the only effect of the pass.
+        at_once: Whether to ask also about deferred effects.
+        alarms: The effects past their deadline that have been reported; None yields all effects.
 
     Raises:
         LedgerError: The ledger cannot be used.
@@ -512,7 +520,7 @@ def looks(
 
     @tool(name=NAME, category="read", timeout=None)
     async def ledger_reconcile(key: str, *, context: ToolContext) -> ToolResult[Any]:
-        """Find out what became of an effect of which nobody knows."""
+        """Find out whether an unknown effect has happened."""
         context.set_attribute("ledger.key", key)
         return await _ask(current[0], context)
 
@@ -533,13 +541,13 @@ def looks(
             is_seen = alarms is not None and entry.claim.effect_id in alarms
             if token is None and (alarms is None or is_seen or not due.is_over):
                 if alarms is None:
-                    yield Look(entry, None, due)
+                    yield Reconciliation(entry, None, due)
                 continue
             if due.is_over and alarms is not None and not is_seen:
                 alarms.add(entry.claim.effect_id)
                 _alarm(entry, due)
             current[:] = [Inquiry(entry, due, reconciler, token)]
-            yield Look(entry, _dispatch(tools, current[0], settings.backoff), due)
+            yield Reconciliation(entry, _dispatch(tools, current[0], settings.backoff), due)
 
 
 def _dispatch(tools: ExecutorHandle, inquiry: Inquiry, pause: float) -> str | None:
@@ -550,8 +558,8 @@ def _dispatch(tools: ExecutorHandle, inquiry: Inquiry, pause: float) -> str | No
         return None if found is None else str(found)
     finally:
         if reconciler is not None and token is not None:
-            # A policy may have denied it; else this changes nothing.
-            reconciler.put_off(entry, token, pause)
+            # Because a policy may have denied the call; otherwise this changes nothing.
+            reconciler.defer(entry, token, pause)
 
 
 async def _ask(inquiry: Inquiry, context: ToolContext) -> ToolResult[Any]:
@@ -562,13 +570,13 @@ async def _ask(inquiry: Inquiry, context: ToolContext) -> ToolResult[Any]:
         if found.has_happened is not None:
             return ToolResult.ok(message=f"{name}: {name_of(found)}.")
     context.set_attribute("ledger.due", str(due))
-    told = f"It is not known what became of {entry.claim.key}: {due}."
+    told = f"Whether {entry.claim.key} has happened is unknown: {due}."
     return ToolResult.error(told) if due.is_over else ToolResult.ok(message=told)
 
 
 def _alarm(entry: LedgerEntry, due: Due) -> None:
     log.warning(
-        "It is not known what became of a call of %s: %s. Find out, then settle it: toolstile "
+        "Whether a call of %s has happened is unknown: %s. Find out, then resolve it: toolstile "
         "ledger resolve '%s'.",
         entry.claim.tool_name,
         due,

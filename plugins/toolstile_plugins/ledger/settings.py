@@ -12,18 +12,18 @@ from toolstile_hookspecs import Durability
 Seconds = Annotated[float, Field(gt=0)]
 
 YEAR: Final = 365 * 24 * 3600
-"""In seconds; neither threads nor databases count without end."""
+"""In seconds, because threads and databases cannot wait for ever."""
 _REPLACED: Final = {"memory": "memory = true", "postgres": 'url = "postgresql://..."'}
 """The lines of `[plugins.database]` in place of a `store` of earlier versions."""
 
 
 class OtherTool(BaseModel):
-    """A tool that says what became of another tool's calls, `[plugins.ledger.reconcile.TOOL]`.
+    """A tool that finds out whether calls of TOOL happened, `[plugins.ledger.reconcile.TOOL]`.
 
     Args:
         tool: Its name.
-        arguments: Its arguments: `key`, `params`, or a part of them such as `params.item`, each
-            under the name that the tool gives it.
+        arguments: Its arguments, by their names: each is `key`, `params`, or a part of the params
+            such as `params.item`.
 
     Example:
         >>> OtherTool(tool="find_order", arguments={"reference": "key"}).tool
@@ -37,21 +37,21 @@ class OtherTool(BaseModel):
 
 
 class LedgerSettings(BaseModel):
-    """Where effects are recorded, and who settles those of which nobody knows.
+    """The file in which effects are recorded, and the reconciliation of unknown effects.
 
     Args:
         path: A SQLite file; without it, the file of stored sessions if there is one.
             `[plugins.database]` names another place.
         durability: The host's; `power` waits for the disk twice a call.
-        lease: Seconds after which the claim of a silent process is given up; at most a year.
-        wait: The most seconds that a call waits for another one of the same key, and for what
-            became of an unknown effect.
-        reconcile: The tools that say what became of others' calls, by the names of those.
-        backoff: The least seconds until an effect of which nothing can be told is asked about
-            again; the pause grows up to an hour.
-        reconcile_every: Seconds between two looks at all unknown effects while a host is open; 0
-            for none.
-        owner: Who settles what stays unknown, for messages.
+        lease: Seconds after which the claim of a silent process lapses; at most a year.
+        wait: The most seconds that a call waits for another call of the same key, and for the
+            answer about an unknown effect.
+        reconcile: The tools that are asked about the calls of other tools, by those tools' names.
+        backoff: The least seconds until the next question about an effect that stays unknown; the
+            pause grows up to an hour.
+        reconcile_every: Seconds between two passes over all unknown effects while a host is open;
+            0 for none.
+        owner: The person or team that resolves unknown effects, for messages.
         settle_within: Seconds after which an unknown effect is an alarm.
 
     Example:
@@ -85,5 +85,5 @@ class LedgerSettings(BaseModel):
 
     @property
     def unused(self) -> list[str]:
-        """The settings of the own file, for a host in which a plugin offers another store."""
+        """The settings of the file, which a host does not use if a plugin offers a store."""
         return [name for name in ("path", "lease") if name in self.model_fields_set]

@@ -291,7 +291,7 @@ def evil_links(desk, visitor) -> dict[str, str]:
     for number, key in enumerate((EVIL, f"{EVIL} done")):
         claim = Claim(key, EVIL, EVIL, f"{number:032x}", EVIL, EVIL, now)
         store.claim(claim, now=now)
-        store.doubt(key, claim.effect_id, EVIL)
+        store.mark_unknown(key, claim.effect_id, EVIL)
     result = RecordedResult(EVIL, json.dumps({EVIL: EVIL}).encode(), changes=json.dumps([EVIL]))
     store.finish(key, claim.effect_id, result, None)
     tickets = [question["ticket"] for question in visitor.json("/")["questions"]]

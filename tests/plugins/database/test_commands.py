@@ -113,7 +113,7 @@ def test_overdue_effects_are_counted(toolstile, url):
     assert overdue not in toolstile("doctor", "--json")[1]
     with closing(PostgresStore(url)) as store:
         store.claim(claim := claim_of(), now=NOW)
-        assert store.doubt(claim.key, claim.effect_id, "It was killed.")
+        assert store.mark_unknown(claim.key, claim.effect_id, "It was killed.")
     assert overdue in toolstile("doctor", "--json")[1]
     assert toolstile("doctor", "--json", "--block=ledger")[0] == 0
 

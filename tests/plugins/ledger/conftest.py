@@ -112,7 +112,7 @@ class Bench:
     def states(self) -> list[str]:
         # On an event loop, what became of a claim in a database is written by another thread.
         until = time.monotonic() + 10
-        while self.ledger.leases._late and time.monotonic() < until:
+        while self.ledger.keeper._late and time.monotonic() < until:
             time.sleep(0.002)
         return self.stored()
 
@@ -149,5 +149,5 @@ def bench(driver: str, store: LedgerStore) -> Iterator[Bench]:
 @pytest.fixture(autouse=True)
 def nothing_is_held_after_the_call() -> Iterator[None]:
     yield
-    assert ledger_plugin._holdings == {}
+    assert ledger_plugin._leases == {}
     assert lease._by_effect == {}

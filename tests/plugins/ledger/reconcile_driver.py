@@ -32,7 +32,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.services.ledger import Claim, LedgerStore
-from toolstile_plugins.ledger.reconcile import looks
+from toolstile_plugins.ledger.reconcile import reconcile_pass
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
@@ -61,9 +61,9 @@ class Stepping(SqliteStore):
         step("after the hold")
         return held
 
-    def put_off(self, *args: Any, **kwargs: Any) -> Any:
+    def defer(self, *args: Any, **kwargs: Any) -> Any:
         step("before the finding")
-        kept = super().put_off(*args, **kwargs)
+        kept = super().defer(*args, **kwargs)
         step("after the finding")
         return kept
 
@@ -141,7 +141,7 @@ def leave_unknown(store: LedgerStore, keys: list[str]) -> None:
             claim: Claim = entry.claim._replace(params=json.dumps({"key": key}).encode())
             store.release(claim.key, claim.effect_id)
             store.claim(claim, now=datetime.now(UTC))
-            store.doubt(claim.key, claim.effect_id, "It was cut off.")
+            store.mark_unknown(claim.key, claim.effect_id, "It was cut off.")
     (folder / "effects").unlink()
 
 
@@ -151,7 +151,7 @@ def ask(key: str, way: str) -> None:
         if way == "call":
             tools.dispatch(ToolCall("act", {"key": key}))
         else:
-            for _ in looks(host, settings, at_once=True):
+            for _ in reconcile_pass(host, settings, at_once=True):
                 pass
 
 
@@ -161,7 +161,7 @@ def tell_after(key: str, told: dict[str, Any]) -> None:
     (left,) = [each for each in store.entries() if each.claim.tool_name == "act"]
     told |= {"left": str(left.state), "reason": left.reason, "over": left.expires_at is not None}
     with opened(store) as (host, settings, tools):
-        told["found"] = [look.found for look in looks(host, settings, at_once=True)]
+        told["found"] = [look.found for look in reconcile_pass(host, settings, at_once=True)]
         outcomes = [tools.dispatch(ToolCall("act", {"key": key})) for _ in range(2)]
         told["texts"] = [outcome.text for outcome in outcomes]
         told["replayed"] = [outcome.event.replayed for outcome in outcomes]
@@ -259,7 +259,7 @@ def race(place: str, keys: int, peers: int) -> None:
         with opened(store) as (host, settings, _):
             until = time.monotonic() + 60
             while list(store.unsettled()) and time.monotonic() < until:
-                for look in looks(host, settings):
+                for look in reconcile_pass(host, settings):
                     if look.found is not None:
                         found[look.entry.claim.key] = look.found
         note("found", json.dumps(found))

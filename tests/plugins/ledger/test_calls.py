@@ -327,7 +327,7 @@ class TestStrategies:
 
         bench.open(pay)
         outcome = bench.call("pay", number="4111111111111111")
-        assert "the params of pay do not equal what is read of their JSON" in outcome.text
+        assert "the params of pay do not equal the params that are read" in outcome.text
         assert paid == []
         assert bench.states() == []
 

@@ -84,7 +84,7 @@ class TestDecisions:
         assert ledger.decided(asked) is None
         ledger.store.claim(claim, now=clock.now())
         assert ledger.decided(asked) is None
-        ledger.store.doubt("k", claim.effect_id, "killed")
+        ledger.store.mark_unknown("k", claim.effect_id, "killed")
         assert ledger.decided(asked) is False
         ledger.store.finish("k", claim.effect_id, RecordedResult("Ordered."), None)
         assert ledger.decided(asked) is True
@@ -491,7 +491,7 @@ class TestKeys:
 
         take.__annotations__["a"] = kind
         made = a_tool(take)
-        with pytest.raises(TypeError, match="the params of take do not equal what is read of"):
+        with pytest.raises(TypeError, match="the params of take do not equal the params"):
             key(made, context, '{"a": {"number": "4111"}}')
 
     def test_those_that_their_author_writes_in_full_have_one(self, context):

@@ -266,12 +266,12 @@ def test_a_nested_call_whose_record_cannot_be_written_is_unknown_and_says_why(fa
 
 
 def test_what_could_not_be_settled_is_settled_later(failing):
-    failing.ledger.store.names = ("finish", "doubt")
+    failing.ledger.store.names = ("finish", "mark_unknown")
     failing.open(order)
     failing.call("order", item="tea")
     assert failing.stored() == ["claimed"]
     failing.ledger.store.names = ()
-    failing.ledger.leases.stop()
+    failing.ledger.keeper.stop()
     assert failing.states() == ["unknown"]
 
 
@@ -334,7 +334,7 @@ def test_what_a_store_did_not_take_is_settled_later_whatever_it_raised(failing):
     failing.call("fail")
     assert failing.stored() == ["claimed"]
     failing.ledger.store.names = ()
-    failing.ledger.leases.stop()
+    failing.ledger.keeper.stop()
     assert failing.states() == []
 
 

@@ -30,7 +30,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.ledger import Claim, EffectState
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
 from toolstile_plugins.ledger.api import LeaseKeeper
-from toolstile_plugins.ledger.lease import Holding
+from toolstile_plugins.ledger.lease import Lease
 from toolstile_plugins.ledger.stores import sqlite
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sql import Process
@@ -55,7 +55,7 @@ def claiming_process(place: str | Path, kind: str, lease: float) -> Iterator[sub
         store = {kind.capitalize()}Store({str(place)!r}, lease={lease})
         ledger = EffectLedger(store)
         assert store.claim(claim, now=claim.created_at) is None
-        ledger.leases.hold(claim.effect_id, claim.key)
+        ledger.keeper.hold(claim.effect_id, claim.key)
         print("claimed", flush=True)
         time.sleep(100)
     """
@@ -210,7 +210,7 @@ class TestPostgres:
             succeeded = {key for key, success, _ in told if success}
             assert succeeded <= set(effects)
             # What happened without being told of as a success is known to be unknown.
-            bench.ledger.leases.stop()
+            bench.ledger.keeper.stop()
             states = {each.claim.key: each.state for each in bench.ledger.store.entries()}
             done = sum(state is EffectState.DONE for state in states.values())
             unknown = len(states) - done
@@ -347,7 +347,7 @@ def test_what_cannot_be_written_now_is_written_by_its_own_thread_later(tmp_path)
             raise LedgerError("not yet")
         settled.set()
 
-    ledger.leases.settle(settling)
+    ledger.keeper.settle(settling)
     assert settled.wait(20)
     ledger.shut()
 
@@ -423,7 +423,7 @@ def test_an_interrupt_of_the_settling_leaves_no_claim_behind(bench, monkeypatch,
     """A third Ctrl-C may end a rollback at any line: before the plugin has settled the claim."""
     interrupted = threading.Event()
 
-    def settle(holding, reason):
+    def settle(lease, reason):
         interrupted.set()
         raise KeyboardInterrupt
 
@@ -441,7 +441,7 @@ def test_an_interrupt_of_the_settling_leaves_no_claim_behind(bench, monkeypatch,
                 raise ValueError("before the handler")
 
     bench.open(act, plugins=(Failing(),))
-    monkeypatch.setattr(Holding, "settle", settle)
+    monkeypatch.setattr(Lease, "settle", settle)
     with pytest.raises(KeyboardInterrupt):
         bench.call("act")
     assert interrupted.is_set()

@@ -33,7 +33,7 @@ class Settling(RuleBasedStateMachine):
         self.effect = ""
         self.state = "free"
         self.holder: str | None = None
-        self.is_put_off = False
+        self.is_deferred = False
         self.findings: Counter[str] = Counter()
 
     def teardown(self) -> None:
@@ -63,23 +63,23 @@ class Settling(RuleBasedStateMachine):
     @rule(host=hosts)
     def end_without_a_record(self, host: str) -> None:
         if self.state == "claimed":
-            assert self.both(host, "doubt", "It was cut off.")
-            self.state, self.holder, self.is_put_off = "unknown", None, False
+            assert self.both(host, "mark_unknown", "It was cut off.")
+            self.state, self.holder, self.is_deferred = "unknown", None, False
 
     @rule(host=hosts, at_once=st.booleans())
     def hold(self, host: str, at_once: bool) -> None:
         is_free = self.state == "unknown" and self.holder is None
         held = self.both(host, "hold", f"token of {host}", at_once=at_once)
-        assert held == (is_free and (at_once or not self.is_put_off))
+        assert held == (is_free and (at_once or not self.is_deferred))
         if held:
             self.holder = host
 
     @rule(host=hosts, seconds=st.sampled_from([0.0, 3600.0]))
-    def put_off(self, host: str, seconds: float) -> None:
+    def defer(self, host: str, seconds: float) -> None:
         is_held = self.state == "unknown" and self.holder == host
-        assert self.both(host, "put_off", f"token of {host}", seconds) == is_held
+        assert self.both(host, "defer", f"token of {host}", seconds) == is_held
         if is_held:
-            self.holder, self.is_put_off = None, seconds > 0
+            self.holder, self.is_deferred = None, seconds > 0
 
     @rule(host=hosts, found=st.sampled_from([DONE, "It has not."]))
     def settle_under_a_hold(self, host: str, found: RecordedResult | str) -> None:

@@ -241,7 +241,7 @@ class TestBetweenTwoStatements:
             other.finish("k", second.effect_id, RecordedResult("Done."), None)
 
         other.claim(first, now=NOW)
-        other.doubt("k", first.effect_id, "It was cut off.")
+        other.mark_unknown("k", first.effect_id, "It was cut off.")
         store.meanwhile["UPDATE"] = take_over
         standing = store.claim(claim_of(), now=NOW, over=first.effect_id)
         assert (standing.claim, standing.state) == (second, EffectState.DONE)
@@ -250,7 +250,7 @@ class TestBetweenTwoStatements:
     def test_what_is_recorded_late_is_not_taken_over(self, store, other, expires_at) -> None:
         first, late = claim_of(), RecordedResult("Done.")
         other.claim(first, now=NOW)
-        other.doubt("k", first.effect_id, "It was cut off.", expires_at)
+        other.mark_unknown("k", first.effect_id, "It was cut off.", expires_at)
         store.meanwhile["UPDATE"] = lambda: other.finish("k", first.effect_id, late, None)
         standing = store.claim(claim_of(), now=NOW, over=first.effect_id)
         assert (standing.claim, standing.result) == (first, late)

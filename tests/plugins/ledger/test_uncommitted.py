@@ -23,7 +23,7 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_plugins.ledger.lease import Holding
+from toolstile_plugins.ledger.lease import Lease
 
 pytestmark = pytest.mark.slow
 
@@ -215,17 +215,17 @@ class TestContained:
         self, shop, monkeypatch
     ):
         callers: list[ToolContext] = []
-        join = Holding.join
+        join = Lease.join
 
-        def join_late(holding: Holding) -> Any:
-            joined = join(holding)
+        def join_late(lease: Lease) -> Any:
+            joined = join(lease)
             if not callers:
-                callers.append(holding.context.parent)
+                callers.append(lease.context.parent)
                 callers[0].session[Order].append(Order("milk"))
             return joined
 
         shop.look = lambda context: context.session[Order].latest()
-        monkeypatch.setattr(Holding, "join", join_late)
+        monkeypatch.setattr(Lease, "join", join_late)
         bought = shop.call("buy", items=["tea"], stop="", fail=False)
         assert bought.success
         assert bought.text.endswith("then retry.")
@@ -393,7 +393,7 @@ def test_nobody_is_answered_with_what_is_being_put_back(bench, contained):
         return settle_slowly
 
     store = bench.ledger.store
-    store.release, store.doubt = slowly(store.release), slowly(store.doubt)
+    store.release, store.mark_unknown = slowly(store.release), slowly(store.mark_unknown)
     assert not shop.call("order", item="tea").success
     bench.states()
     beside[0][0].join(5)

@@ -30,7 +30,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.ledger import Claim, EffectState
 from toolstile_plugins.ledger.doctor import diagnosed
 from toolstile_plugins.ledger.entries import due_of
-from toolstile_plugins.ledger.reconcile import NAME, looks
+from toolstile_plugins.ledger.reconcile import NAME, reconcile_pass
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
@@ -101,7 +101,7 @@ class Case:
         key = f"global:{tool_name}:1"
         claim = Claim(key, tool_name, "0" * 64, effect_id, "s", "c", self.clock.now(), params)
         assert self.store.claim(claim, now=self.clock.now()) is None
-        self.store.doubt(key, effect_id, "The line was cut.")
+        self.store.mark_unknown(key, effect_id, "The line was cut.")
         return key
 
     def open(self, **ledger: Any) -> tuple[Host, LedgerSettings]:
@@ -143,7 +143,7 @@ def test_a_host_settles_in_the_background_what_an_earlier_one_has_left(case):
 def test_another_tool_says_what_became_of_a_call(case):
     key = case.unknown("pay")
     host, settings = case.open(reconcile=OTHER)
-    (look,) = looks(host, settings)
+    (look,) = reconcile_pass(host, settings)
     assert (look.found, case.shop.asked) == ("happened", [(key, "tea")])
     entry = case.store.get(key)
     assert entry is not None
@@ -168,7 +168,7 @@ def test_its_answer_has_one_documented_shape(case, answer, found, state):
     key = case.unknown("pay")
     case.shop.answer = answer
     host, settings = case.open(reconcile=OTHER)
-    (look,) = looks(host, settings)
+    (look,) = reconcile_pass(host, settings)
     assert (look.found, str(case.state(key))) == (found, state)
     assert len(list(case.store.unsettled())) == (found == "cannot_tell")
 
@@ -176,7 +176,7 @@ def test_its_answer_has_one_documented_shape(case, answer, found, state):
 def test_where_no_params_were_kept_nothing_can_be_told(case):
     case.unknown("pay", None)
     host, settings = case.open(reconcile=OTHER)
-    (look,) = looks(host, settings)
+    (look,) = reconcile_pass(host, settings)
     assert (look.found, case.shop.asked) == ("cannot_tell", [])
 
 
@@ -184,11 +184,11 @@ def test_a_policy_that_denies_it_leaves_the_effect_as_it_was(case):
     key = case.unknown("order")
     case.shop.denies = True
     host, settings = case.open()
-    (look,) = looks(host, settings)
+    (look,) = reconcile_pass(host, settings)
     assert (look.found, case.shop.asked, case.state(key)) == (None, [], EffectState.UNKNOWN)
     case.shop.denies = False
-    assert [look.found for look in looks(host, settings)] == [None]
-    assert [look.found for look in looks(host, settings, at_once=True)] == ["happened"]
+    assert [look.found for look in reconcile_pass(host, settings)] == [None]
+    assert [look.found for look in reconcile_pass(host, settings, at_once=True)] == ["happened"]
 
 
 def test_one_of_two_that_find_something_else_is_believed(case):
@@ -201,7 +201,7 @@ def test_one_of_two_that_find_something_else_is_believed(case):
 
     case.shop.says = while_a_person_settles
     host, settings = case.open()
-    (look,) = looks(host, settings)
+    (look,) = reconcile_pass(host, settings)
     assert (look.found, case.state(key)) == ("cannot_tell", EffectState.UNKNOWN)
     assert list(case.store.unsettled()) == []
 
@@ -213,15 +213,15 @@ def test_what_is_not_settled_in_time_is_an_alarm(case, caplog):
     key = case.unknown("pay")
     host, settings = case.open(owner="the on-call")
     alarms: set[str] = set()
-    assert list(looks(host, settings, alarms=alarms)) == []
+    assert list(reconcile_pass(host, settings, alarms=alarms)) == []
     case.clock.advance(timedelta(hours=1))
-    (look,) = looks(host, settings, alarms=alarms)
+    (look,) = reconcile_pass(host, settings, alarms=alarms)
     assert look.due.is_over
     (event,) = case.shop.events
     assert not event.success
     assert event.attributes["ledger.due"] == "overdue since 2026-01-01 13:00, by the on-call"
     assert f"toolstile ledger resolve '{key}'" in caplog.text
-    assert list(looks(host, settings, alarms=alarms)) == []
+    assert list(reconcile_pass(host, settings, alarms=alarms)) == []
 
 
 @pytest.mark.parametrize("hours", [-24 * 365, 0, 24 * 365])
@@ -231,11 +231,11 @@ def test_a_clock_that_jumps_moves_the_alarm_and_nothing_else(case, hours):
     case.clock = FakeClock(case.clock.now() + timedelta(hours=hours))
     case.shop.says = lambda: Reconciled.cannot_tell("Not yet.")
     host, settings = case.open()
-    (look,) = looks(host, settings)
+    (look,) = reconcile_pass(host, settings)
     assert (look.found, look.due.is_over) == ("cannot_tell", hours > 0)
-    assert [look.found for look in looks(host, settings)] == [None]
+    assert [look.found for look in reconcile_pass(host, settings)] == [None]
     case.shop.says = lambda: Reconciled.happened(7)
-    assert [look.found for look in looks(host, settings, at_once=True)] == ["happened"]
+    assert [look.found for look in reconcile_pass(host, settings, at_once=True)] == ["happened"]
     assert case.state(key) is EffectState.DONE
     with host.executor() as tools:
         stands = tools.dispatch(ToolCall("order", {"item": "coffee"}))

@@ -24,7 +24,7 @@ from toolstile_hookspecs import IdempotencyConfig, ToolContext, hookimpl, tool
 from toolstile_hookspecs.stored_names import stored_as
 from toolstile_hookspecs.support import process
 from toolstile_plugins.ledger import claim
-from toolstile_plugins.ledger.lease import Holding
+from toolstile_plugins.ledger.lease import Lease
 from toolstile_plugins.record import verify
 from toolstile_plugins.sqlite_file import _Writer
 
@@ -103,7 +103,7 @@ WAYS: dict[str, Callable[[Executor, str], Any]] = {
 DECIDING: dict[object, set[str]] = {
     Journal: {"moving", "_ask", "_show", "_read_back", "_resolve", "was_kept"},
     Branch: {"commit", "end_commit"},
-    Holding: {"take", "settle"},
+    Lease: {"take", "settle"},
     _Writer: {"_begin", "_undo", "_commit", "_end"},
 }
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 
-# An entry as one plain tuple of what cannot change: the claim's fields, then state, end, reason,
-# then the result's; or, of an unknown effect, the token and the end of a hold. The garbage
-# collector soon passes over those, of which there may be millions.
+# An entry as one plain tuple: the claim's fields, then state, expiry, reason, then the result's
+# fields; or, for an unknown effect, the token and the end of a hold. Plain tuples, because the
+# garbage collector soon skips them, and a store may have millions.
 Flat = tuple[Any, ...]
 
 _CLAIM: Final = slice(0, len(Claim._fields))
@@ -22,15 +22,15 @@ _RESULT: Final = slice(_STATE + 3, None)
 _CLAIMED, _DONE, _UNKNOWN = (state.value for state in EffectState)
 _EFFECT: Final = Claim._fields.index("effect_id")
 PAST: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""The end of an effect that has not happened: over by every clock, also one that was set back."""
+"""The expiry of an effect that did not happen: in the past by any clock."""
 _FREE: Final = (None, -inf)
-"""The hold of an effect that nobody asks about."""
+"""The hold of an effect that no process asks about."""
 
 
 class MemoryStore:
     """Entries that last as long as the process, whose threads share them.
 
-    A claim is held until it is finished, doubted or released: it cannot outlive its owner.
+    A claim lasts until it is finished, marked unknown or released; it cannot outlive its owner.
     """
 
     waits = False
@@ -46,7 +46,7 @@ class MemoryStore:
         return None if flat is None else _entry(flat)
 
     def claim(self, claim: Claim, *, now: datetime, over: str | None = None) -> LedgerEntry | None:
-        """Claim a key; returns the entry that stands in the way, or None."""
+        """Claim a key; return the entry that prevents it, or None."""
         key = claim.key
         with self._lock:
             flat = self._entries.get(key)
@@ -54,7 +54,7 @@ class MemoryStore:
                 standing = _entry(flat)
                 if not standing.yields_to(now, over):
                     return standing
-                # Entries are listed in the order of their claims.
+                # Removed first, because entries are listed in the order of their claims.
                 del self._entries[key]
             self._entries[key] = (*claim, _CLAIMED, None, None)
             return None
@@ -71,7 +71,7 @@ class MemoryStore:
             self._entries[key] = (*flat[: _STATE - 1], None, _DONE, expires_at, None, *result)
             return True
 
-    def doubt(
+    def mark_unknown(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
     ) -> bool:
         """Make an effect unknown."""
@@ -87,14 +87,14 @@ class MemoryStore:
         )
 
     def hold(self, key: str, effect_id: str, token: str, *, at_once: bool = False) -> bool:
-        """Hold an unsettled effect that nobody holds."""
+        """Hold an unsettled effect that is free."""
         with self._lock:
             held, until = self._hold_of(key) or ("", inf)
             is_free = held is None and (at_once or until <= time.monotonic())
             return is_free and self._note_hold(key, effect_id, token, inf)
 
-    def put_off(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
-        """Give a hold back."""
+    def defer(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
+        """Release a hold for some seconds."""
         with self._lock:
             held, _ = self._hold_of(key) or ("", inf)
             until = time.monotonic() + seconds
@@ -109,7 +109,7 @@ class MemoryStore:
         *,
         token: str | None = None,
     ) -> bool:
-        """Record what became of an unsettled effect."""
+        """Record whether an unsettled effect has happened."""
         with self._lock:
             hold = self._hold_of(key)
             if hold is None or token not in (None, hold[0]):
@@ -128,7 +128,7 @@ class MemoryStore:
             return True
 
     def renew(self, claims: Mapping[str, str]) -> None:
-        """Do nothing: claims are held as it is."""
+        """Do nothing, because claims need no renewal."""
 
     def entries(self, *, tool_name: str | None = None) -> Iterator[LedgerEntry]:
         """Yield the entries, oldest first."""
@@ -151,7 +151,7 @@ class MemoryStore:
         return self._remove(lambda entry: entry.yields_to(now, None))
 
     def close(self) -> None:
-        """Do nothing: the entries go with the store."""
+        """Do nothing, because the entries end with the store."""
 
     def _hold_of(self, key: str) -> tuple[str | None, float] | None:
         flat = self._entries.get(key)

@@ -34,24 +34,24 @@ _FINISH_OR_REFUSE: Final = (
     "SELECT toolstile_refuse() WHERE NOT EXISTS (SELECT FROM finished)"
 )
 LEDGER: Final = Part("ledger", (TABLE.format(**_TYPES), OPEN))
-"""The table of effects; it may be there without a version, as ledgers had none once."""
+"""The table of effects, which has no version if an early ledger made it."""
 
 MINUTE: Final = 60.0
 
 
 class PostgresStore(SqlStore):
-    """Entries in a table of a PostgreSQL database, made when it is first needed.
+    """Entries in a table of a PostgreSQL database; the first use makes the table.
 
-    A claim is held until its lease ends without having been renewed, by the clock of the
-    database: those of the machines do not count. Beside stored sessions in the same database, a
+    A claim lasts until its lease ends without a renewal, by the clock of the database; the clocks
+    of the machines do not count. Beside stored sessions in the same database, a
     result is recorded in the transaction that decides its call.
 
     Args:
         database: The database, or its connection string, as `postgresql://user@host/name`.
-        lease: Seconds after which a claim that is not renewed counts as given up.
+        lease: Seconds after which a claim lapses that is not renewed.
 
     Raises:
-        ConfigurationError: The extra `postgres` is not installed, or it is not a connection string.
+        ConfigurationError: The extra `postgres` is missing, or the text is no connection string.
     """
 
     waits = True
@@ -73,7 +73,7 @@ class PostgresStore(SqlStore):
         return self.held.database
 
     def ahead_of(self, now: datetime) -> timedelta:
-        """Return the time by which the database's clock is ahead of a host's, asked once a minute.
+        """Return by how much the database's clock is ahead of a host's, read once a minute.
 
         Args:
             now: The time by the host's clock.
@@ -102,13 +102,13 @@ class PostgresStore(SqlStore):
             return connection.execute(FINISH.replace("?", "%s").encode(), values).rowcount > 0
 
     def close(self) -> None:
-        """Close the connections; the next use connects again. A child leaves its parent's open."""
+        """Close the connections; the next use connects again. A fork leaves its parent's open."""
         self.held.close()
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
         is_look = statement.startswith("SELECT")
         with _as_ledger_error():
-            # It may be run again, where an answer was lost: it names the effect that it expects.
+            # Safe to run again if an answer was lost, because it names the effect that it expects.
             rows = self.held.read(statement if is_look else f"{statement} RETURNING 1", *values)
         return Done(rows, 0) if is_look else Done((), len(rows))
 

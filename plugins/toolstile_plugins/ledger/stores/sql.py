@@ -1,8 +1,7 @@
 """The base of stores in databases: each operation is one or two statements.
 
-The statements are plain enough for every SQLite of the last ten years and for PostgreSQL.
-A statement that changes an entry names the effect it expects there, so that only one caller
-succeeds.
+The statements run on SQLite of the last ten years and on PostgreSQL. A statement that changes an
+entry names the effect that it expects, so that only one caller succeeds.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ COLUMNS: Final = (
     "key, tool_name, params_hash, effect_id, session_id, call_id, created_at, "
     "state, expires_at, message, value, excluded, changes, unportable, reason, owner, lease, secret"
 )
-"""Until an effect is done, `value` holds its params, and `message` the token of its hold."""
+"""Until an effect is done, `value` has its params, and `message` the token of its hold."""
 PAGE: Final = 1000
 """The entries that a check of all of them reads at once."""
 LAPSED: Final = "Its process ended, or stopped renewing its claim, before the outcome was recorded."
@@ -62,7 +61,7 @@ OPEN: Final = (
     "CREATE INDEX IF NOT EXISTS toolstile_effects_open ON toolstile_effects (created_at, key) "
     "WHERE state <> 'done'"
 )
-"""The index of the few effects among all whose outcome is not known."""
+"""The index of the effects whose outcome is unknown, which are few."""
 _INSERT: Final = (
     "INSERT INTO toolstile_effects (key, tool_name, params_hash, effect_id, session_id, call_id, "
     "created_at, value, state, owner, lease) "
@@ -74,7 +73,7 @@ _TAKE_OVER: Final = (
     "call_id = ?, created_at = ?, value = ?, state = 'claimed', owner = ?, lease = {lease}, "
     "expires_at = NULL, message = NULL, excluded = 0, changes = NULL, "
     "unportable = NULL, secret = 0, reason = NULL "
-    # As `LedgerEntry.yields_to` says, since it may have changed after it was looked at.
+    # The conditions of `LedgerEntry.yields_to`, because the row may have changed since the SELECT.
     "WHERE key = ? AND effect_id = ? AND state <> 'claimed' "
     "AND (expires_at <= ? OR (state = 'unknown' AND effect_id = ?))"
 )
@@ -83,8 +82,8 @@ FINISH: Final = (
     "excluded = ?, changes = ?, unportable = ?, secret = ?, reason = NULL "
     "WHERE key = ? AND effect_id = ?"
 )
-_DOUBT: Final = (
-    # Of what was done, the value is no params.
+_MARK_UNKNOWN: Final = (
+    # Because the value of a done effect is its result, not its params.
     "UPDATE toolstile_effects SET value = CASE WHEN state = 'done' THEN NULL ELSE value END, "
     "state = 'unknown', reason = ?, expires_at = ?, message = NULL, changes = NULL, "
     "unportable = NULL, owner = '', lease = {lease} WHERE key = ? AND effect_id = ?"
@@ -95,7 +94,7 @@ _HOLD: Final = (
     "UPDATE toolstile_effects SET message = ?, owner = ?, lease = {lease} "
     "WHERE key = ? AND effect_id = ? AND owner = ? AND lease = ?"
 )
-_PUT_OFF: Final = (
+_DEFER: Final = (
     "UPDATE toolstile_effects SET message = NULL, owner = '', lease = {lease} "
     "WHERE key = ? AND effect_id = ? AND message = ?"
 )
@@ -115,7 +114,7 @@ _PRUNE: Final = "DELETE FROM toolstile_effects WHERE expires_at <= ? AND state <
 
 
 _UNREADABLE: Final = (ValueError, TypeError, OverflowError, AttributeError)
-"""The errors of a row whose values are not those that were written."""
+"""The errors of a row with values that no store has written."""
 
 
 class Done(NamedTuple):
@@ -128,7 +127,7 @@ class Done(NamedTuple):
 class SqlStore(ABC):
     """A ledger's entries in the table `toolstile_effects` of a database.
 
-    Subclasses run the statements, and judge whether a claim is still held.
+    Subclasses run the statements, and tell whether a claim has lapsed.
     """
 
     waits: bool
@@ -147,10 +146,10 @@ class SqlStore(ABC):
         self._insert = _INSERT.replace("{lease}", self._lease_now)
         self._take_over = _TAKE_OVER.replace("{lease}", self._lease_now)
         self._renew = _RENEW.replace("{lease}", self._lease_now)
-        self._doubt = _DOUBT.replace("{lease}", self._lease_now)
+        self._mark_unknown = _MARK_UNKNOWN.replace("{lease}", self._lease_now)
         self._hold = _HOLD.replace("{lease}", self._lease_now) + _UNSETTLED
-        self._put_off = _PUT_OFF.replace("{lease}", self._lease_now) + _UNSETTLED
-        # The first condition is that of the index, which SQLite does not conclude.
+        self._defer = _DEFER.replace("{lease}", self._lease_now) + _UNSETTLED
+        # The first condition is the one of the index, because SQLite does not derive it.
         open_ones = "(state = 'claimed' OR (state = 'unknown' AND expires_at IS NULL))"
         self._select_open = (
             f"{select} WHERE state <> 'done' AND {open_ones} ORDER BY created_at, key"
@@ -162,13 +161,13 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _is_lapsed(self, row: Row) -> bool:
-        """Tell of the row of a claim or of an unknown effect whether it is no longer held."""
+        """Return whether the claim or hold in a row has lapsed."""
 
     @abstractmethod
     def _owner(self) -> str:
-        """Return the claiming process, as it is stored."""
+        """Return the text that stands for this process."""
 
-    def _lease_values(self, seconds: float | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - for those that have leases
+    def _lease_values(self, seconds: float | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - for stores with leases
         """Return the values for `_lease_now`; `seconds` in place of the store's own lease."""
         return ()
 
@@ -178,14 +177,14 @@ class SqlStore(ABC):
         return self._entry(rows[0]) if rows else None
 
     def claim(self, claim: Claim, *, now: datetime, over: str | None = None) -> LedgerEntry | None:
-        """Claim a key; returns the entry that stands in the way, or None."""
-        # Most keys are new: asking first would cost as much again.
+        """Claim a key; return the entry that prevents it, or None."""
+        # Without a SELECT first, because most keys are new.
         while not self._run(self._insert, self._claimed(claim)).changed:
             standing = self._standing(claim.key)
             if standing is None:
                 continue
             if standing.claim.effect_id == claim.effect_id:
-                # Made before, when only the answer was lost.
+                # The claim was made before, and its answer was lost.
                 return None
             if not standing.yields_to(now, over):
                 return standing
@@ -199,12 +198,12 @@ class SqlStore(ABC):
         """Record the result of a claimed or unknown effect."""
         return self._run(FINISH, finished(key, effect_id, result, expires_at)).changed > 0
 
-    def doubt(
+    def mark_unknown(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
     ) -> bool:
         """Make an effect unknown."""
         values = (_shown(reason), _written(expires_at), *self._lease_values(0), key, effect_id)
-        return self._run(self._doubt, values).changed > 0
+        return self._run(self._mark_unknown, values).changed > 0
 
     def unsettled(self) -> Iterator[LedgerEntry]:
         """Yield the unsettled effects, oldest first."""
@@ -212,7 +211,7 @@ class SqlStore(ABC):
         return (entry for entry in entries if entry.state is EffectState.UNKNOWN)
 
     def hold(self, key: str, effect_id: str, token: str, *, at_once: bool = False) -> bool:
-        """Hold an unsettled effect that nobody holds."""
+        """Hold an unsettled effect that is free."""
         self._standing(key)
         for row in self._run(self._select_one, (key,)).rows:
             owner, lease = row[15], row[16]
@@ -222,10 +221,10 @@ class SqlStore(ABC):
                 return self._run(self._hold, values).changed > 0
         return False
 
-    def put_off(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
-        """Give a hold back."""
+    def defer(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
+        """Release a hold for some seconds."""
         values = (*self._lease_values(seconds), key, effect_id, token.encode())
-        return self._run(self._put_off, values).changed > 0
+        return self._run(self._defer, values).changed > 0
 
     def settle(
         self,
@@ -236,13 +235,13 @@ class SqlStore(ABC):
         *,
         token: str | None = None,
     ) -> bool:
-        """Record what became of an unsettled effect."""
+        """Record whether an unsettled effect has happened."""
         statement, values = _EXPIRE, cast("Row", (_written(PAST), found, key, effect_id))
         if isinstance(found, RecordedResult):
             statement, values = FINISH, finished(key, effect_id, found, expires_at)
         statement += _UNSETTLED
         if token is None:
-            # Its claim may have lapsed, which nobody has written yet.
+            # Because its claim may have lapsed, which is not written yet.
             self._standing(key)
         else:
             statement, values = statement + _UNDER_HOLD, (*values, token.encode())
@@ -253,7 +252,7 @@ class SqlStore(ABC):
         return self._run(_RELEASE, (key, effect_id)).changed > 0
 
     def renew(self, claims: Mapping[str, str]) -> None:
-        """Hold claims for another lease."""
+        """Extend claims by another lease."""
         for effect_id, key in claims.items():
             self._run(self._renew, (*self._lease_values(), key, effect_id))
 
@@ -264,7 +263,7 @@ class SqlStore(ABC):
         return map(self._entry, self._run(self._select_of_tool, (tool_name,)).rows)
 
     def remove(self, *, key: str | None = None, tool_name: str | None = None) -> int:
-        """Remove entries whose claims are not held."""
+        """Remove entries, except of live claims."""
         self._let_lapse()
         statement = "DELETE FROM toolstile_effects WHERE state <> 'claimed'"
         values: list[str] = []
@@ -367,7 +366,7 @@ def _moment(microseconds: int) -> datetime:
 
 
 def _encoded(text: str) -> bytes:
-    # As bytes, since no database takes every text: there are zeros and lone surrogates.
+    # As bytes, because databases refuse texts with zeros or lone surrogates.
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -385,13 +384,13 @@ _GONE: Final = frozenset({"Z", "X", "x"})
 
 
 class Process(NamedTuple):
-    """A process, distinct from all others, past and future.
+    """A process, distinct from all past and future processes.
 
     Args:
-        boot: The boot of the machine that it belongs to; empty where it is not known.
-        space: The process space, within which its number is its own.
+        boot: The id of the machine's boot; empty if unknown.
+        space: The namespace of its number.
         number: Its number.
-        started: The time of its start, in the machine's own ticks; empty where it is not known.
+        started: The time of its start, in ticks of the machine; empty if unknown.
     """
 
     boot: str
@@ -401,21 +400,21 @@ class Process(NamedTuple):
 
     @classmethod
     def current(cls) -> Process:
-        """Return the process that this is."""
+        """Return this process."""
         return _current(os.getpid())
 
     @classmethod
     def read(cls, text: str) -> Process:
-        """Return the process that `str` has written."""
+        """Return the process of a text that `str` has written."""
         boot, space, number, started = text.split("/")
         return cls(boot, space, int(number), started)
 
     def __str__(self) -> str:
-        """Return it as text, for `read`."""
+        """Return the process as text, for `read`."""
         return f"{self.boot}/{self.space}/{self.number}/{self.started}"
 
     def lives(self) -> bool | None:
-        """Tell whether it is still there; None when that cannot be said from here."""
+        """Return whether the process lives; None if this process cannot tell."""
         here = Process.current()
         if self.boot != here.boot:
             return False
@@ -425,9 +424,9 @@ class Process(NamedTuple):
 
 
 def monotonic() -> float:
-    """Return seconds since the machine was started; all its processes read the same."""
+    """Return seconds since the boot of the machine, the same in all its processes."""
     if sys.platform == "linux":
-        # It goes on while the machine sleeps, and nobody can set it.
+        # This clock also runs while the machine sleeps, and cannot be set.
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
@@ -470,10 +469,10 @@ def _lives(number: int, started: str) -> bool | None:
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # somebody else's, but there
+        pass  # another user's process
     status = _status(number)
     if status is None or not started:
-        # Its number may have been given to another one since.
+        # Because another process may have the number now.
         return None
     return status.state not in _GONE and status.started == started
 
@@ -484,11 +483,11 @@ class _Status(NamedTuple):
 
 
 def _status(number: int) -> _Status | None:
-    """Return the status of a process, None where the system tells none."""
+    """Return the status of a process, or None if the system does not tell."""
     try:
         text = (_PROC / str(number) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # After the name, which may hold anything: the state first, the time of start the twentieth.
+    # After the name, which may have any character: first the state, as twentieth the start.
     fields = text.rpartition(")")[2].split()
     return _Status(fields[0], fields[19])

@@ -27,26 +27,25 @@ from toolstile_plugins.sqlite_file import SqliteFile
 
 VERSION: Final = 1
 _OURS: Final = ("toolstile_", "sqlite_")
-"""The beginnings of our tables, of stored sessions, too, and of those that SQLite makes."""
+"""The beginnings of the names of our tables, and of tables that SQLite makes."""
 _SPENT: Final = "spent"
-"""The table of used approvals, which a host may note in the same file before it has a ledger."""
+"""The table of used approvals, which a host may make in the file before the ledger."""
 _TABLE: Final = TABLE.format(integer="INTEGER", bytes="BLOB", flag="INTEGER", lease="REAL")
-# What says the same came with SQLite 3.24; `OR IGNORE` has always been there.
+# `OR IGNORE`, because `ON CONFLICT` needs SQLite 3.24.
 _ON_CONFLICT: Final = " ON CONFLICT (key) DO NOTHING"
 _INTO: Final = ("INSERT INTO", "INSERT OR IGNORE INTO")
 
 
 class SqliteStore(SqlStore):
-    """Entries in a file, in WAL mode: readers and a writer do not hinder one another.
+    """Entries in a file, in WAL mode, in which readers and a writer do not block one another.
 
-    A claim is held as long as the process that made it lives. Where that is unknown, as in
-    another container, the lease counts, by the machine's own clock, which cannot be set. The
-    file must be on a disk of this machine.
+    A claim lasts as long as its process lives. If that is unknown, as in another container, the
+    lease counts, by the monotonic clock of the machine. The file must be on a disk of this machine.
 
     Args:
-        path: The file; made, with the directories above, when it is first needed.
+        path: The file; the first use makes it, and the directories above.
         durability: `power` waits for the disk twice a call; see `Durability`.
-        lease: Seconds after which a claim that is not renewed counts as given up.
+        lease: Seconds after which a claim lapses that is not renewed.
     """
 
     waits = True
@@ -91,7 +90,7 @@ class SqliteStore(SqlStore):
         return connection.execute(FINISH, values).rowcount > 0
 
     def take_over(self, path: Path) -> int:
-        """Move all entries of another file here, and return how many; one that is here stays.
+        """Move the entries of another file here, and return their number; entries here stay.
 
         Raises:
             LedgerError: A call of the other file is running.
@@ -102,11 +101,11 @@ class SqliteStore(SqlStore):
                 raise LedgerError(
                     f"A host runs a call that is recorded in {path}. Stop the host, then retry."
                 )
-            # No writer may attach a file within its transaction.
+            # On the reader, because a writer cannot attach a file within its transaction.
             run = self._file.read
             run("ATTACH ? AS other", str(path))
             try:
-                # Two transactions: SQLite commits to one file of two first, and neither may lose.
+                # Two transactions, because SQLite commits to one file first, and none may lose.
                 run(
                     "INSERT OR IGNORE INTO main.toolstile_effects SELECT * "
                     "FROM other.toolstile_effects"
@@ -120,7 +119,7 @@ class SqliteStore(SqlStore):
         return int(taken)
 
     def close(self) -> None:
-        """Close the file; the next use opens it again. A forked child leaves its parent's open."""
+        """Close the file; the next use opens it again. A fork leaves its parent's open."""
         self._file.close()
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
@@ -137,12 +136,12 @@ class SqliteStore(SqlStore):
 
     def _is_lapsed(self, row: Row) -> bool:
         owner, lease = row[15], row[16]
-        # Nobody's is what is unknown, until it is asked about.
+        # An unknown effect has no owner until a reconciler holds it.
         lives = Process.read(owner).lives() if owner else None
         if lives is not None:
             return not lives
         assert self.lease is not None  # noqa: S101 - set by the constructor
-        # One that ends later than any that could be given now is of an earlier boot.
+        # A lease that ends later than any new lease is of an earlier boot.
         now = monotonic()
         return not now < lease <= now + max(self.lease, 3600.0)
 
@@ -162,10 +161,10 @@ class Unusable(NamedTuple):
 
 
 def why_unusable(connection: sqlite3.Connection) -> Unusable | None:
-    """Return why a database cannot be a ledger of this Toolstile; None if it can. It is only read.
+    """Return why a database cannot be a ledger of this Toolstile, or None; changes nothing.
 
     Raises:
-        sqlite3.Error: When it cannot be read.
+        sqlite3.Error: The database cannot be read.
     """
     version = _version_of(connection)
     if version not in (0, VERSION):
@@ -186,7 +185,7 @@ def _version_of(connection: sqlite3.Connection) -> int:
 
 
 def _check_usable(connection: sqlite3.Connection, file: Path) -> None:
-    """Raise `LedgerError` where it is no ledger, which stays as it is."""
+    """Raise `LedgerError` if the file is no ledger, before anything in it changes."""
     unusable = why_unusable(connection)
     if unusable is not None:
         raise LedgerError(
