@@ -136,6 +136,10 @@ class HostHandle(Protocol):
     def settings(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None without any."""
 
+    def state(self, plugin: str) -> Any:
+        """Return the object that a plugin's lifespan has yielded, or None."""
+        ...
+
     def dialect(self, name: str) -> Dialect:
         """Return a provider's dialect; the error for an unknown name lists the known."""
 

@@ -348,6 +348,10 @@ class Host:
         """Return a plugin's validated settings, or None if it declares no settings."""
         return self.plugins.settings_of(plugin)
 
+    def state(self, plugin: str) -> Any:
+        """Return the object that a plugin's lifespan has yielded, or None."""
+        return self.plugins.states.get(plugin)
+
     def dialects(self) -> Mapping[str, Dialect]:
         """Return the dialects of all plugins by name."""
         return self.plugins.dialects()

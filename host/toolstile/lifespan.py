@@ -44,7 +44,7 @@ class Lifespans:
             PluginError: Naming the plugin that raised on entering, the cause and the remedy.
             ToolstileError: A plugin raised one itself, such as `ConfigurationError`.
         """
-        states = {} if only is None else {**host.plugins.states}
+        states = host.plugins.states = {} if only is None else {**host.plugins.states}
         with ExitStack() as entered:
             for implementation in host.plugins.implementations(_HOOK):
                 plugin = implementation.plugin

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile_plugins.sessions.sqlite import SqliteSessions
-from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
+from toolstile_plugins.sessions.sqlite import SqliteCounter, SqliteSessions
 
 DRIVER = Path(__file__).with_name("pooled_tokens.py")
 KEY = "pool test ada"

@@ -67,7 +67,8 @@ def toolstile_resources(settings: DatabaseSettings) -> list[Binding[Any]]:
     return [stores, effects] if settings.memory else []
 
 
-@hookimpl
+# First, because other lifespans use the database until they are left.
+@hookimpl(tryfirst=True)
 @effect_free
 def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[DatabaseStores]:
     """Close the connections when the host closes."""

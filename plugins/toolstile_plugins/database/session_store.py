@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import StateError
+from toolstile_hookspecs.services.approval_store import EventRecord
 from toolstile_hookspecs.services.session_store import Entry, SessionInfo
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.database.counter import PostgresCounter
 from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.database.wakeups import CHANNEL, Wakeups
+from toolstile_plugins.inbox.sql import TABLES, SqlApprovals, SqliteApprovals
 from toolstile_plugins.sessions.sqlite import SqliteSessions
 
 if TYPE_CHECKING:
-    from toolstile_plugins.database.approval_store import PostgresApprovals
     from toolstile_plugins.database.bounded_connection import (
         BoundedConnection as Connection,
         Transaction,
     )
-    from toolstile_plugins.inbox.sqlite import SqliteApprovals
+
 
 SESSIONS: Final = Part(
     "sessions",
@@ -176,9 +177,6 @@ class PostgresSessions:
     def approvals(self) -> PostgresApprovals:
         """Return the store of questions in the database."""
         if self._approvals is None:
-            # Late: few hosts have an inbox.
-            from toolstile_plugins.database.approval_store import PostgresApprovals
-
             self._approvals = PostgresApprovals(self.held)
         return self._approvals
 
@@ -242,8 +240,6 @@ class FileSessions(SqliteSessions):
     def approvals(self) -> SqliteApprovals:
         """Return the one store of questions in the file; see `OffersApprovals`."""
         if self._approvals is None:
-            from toolstile_plugins.inbox.sqlite import SqliteApprovals  # late: few hosts ask
-
             self._approvals = SqliteApprovals(self.path, shared=True, durability=self.durability)
         return self._approvals
 
@@ -252,3 +248,37 @@ class FileSessions(SqliteSessions):
         if self._approvals is not None:
             self._approvals.close()
         super().close()
+
+
+# --- Questions
+
+
+_POSTGRES: Final = {
+    "new": "",
+    "number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "real": "DOUBLE PRECISION",
+    "bytes": "BYTEA",
+    "flag": "BOOLEAN NOT NULL DEFAULT FALSE",
+}
+APPROVALS: Final = Part("approvals", (TABLES.format(**_POSTGRES),))
+"""The tables of questions, grants and events."""
+
+
+class PostgresApprovals(SqlApprovals):
+    """Questions in tables of a database, made when they are first needed.
+
+    Args:
+        held: The database.
+    """
+
+    # Who tells an event waits for who tells it already, so that they are told in order.
+    _alone = " FOR UPDATE"
+
+    def __init__(self, held: PostgresDatabase) -> None:
+        super().__init__(held, (held.database, "Remove its row from toolstile_questions"))
+        held.require(APPROVALS)
+
+    def _tell(self, hear: Callable[[EventRecord], object], event: EventRecord) -> None:
+        # A listener may write to its session, which is kept whatever becomes of the telling.
+        with self._database.apart():
+            hear(event)

@@ -41,7 +41,7 @@ def diagnosed(settings: InboxSettings, host: HostHandle) -> Iterator[Diagnostic]
     )
     if path is not None:
         # Late: few hosts have an inbox.
-        from toolstile_plugins.inbox.sqlite import SqliteApprovals
+        from toolstile_plugins.inbox.sql import SqliteApprovals
 
         with closing(SqliteApprovals(path)) as store:
             yield from lost_questions(store, settings, host)

@@ -31,7 +31,7 @@ from toolstile_plugins.inbox.events import Events
 from toolstile_plugins.inbox.inbox import Inbox
 from toolstile_plugins.inbox.seal import Seal
 from toolstile_plugins.inbox.settings import InboxSettings, refuse_within
-from toolstile_plugins.inbox.sqlite import SqliteApprovals
+from toolstile_plugins.inbox.sql import SqliteApprovals
 
 log = logging.getLogger("toolstile.inbox")
 

@@ -64,8 +64,7 @@ class StoredSessions:
         if self._counter is None:
             # Late: few hosts count.
             from toolstile_plugins.sessions.memory_counter import MemoryCounter
-            from toolstile_plugins.sessions.sqlite import SqliteSessions
-            from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
+            from toolstile_plugins.sessions.sqlite import SqliteCounter, SqliteSessions
 
             if isinstance(bound, OffersCounter):
                 self._counter = bound.counter()

@@ -202,6 +202,32 @@ def test_a_host_that_looks_enters_only_an_effect_free_lifespan():
     assert free.shelves[0].notes == ["add"]
 
 
+def test_a_lifespan_that_is_entered_later_sees_it_through_the_host():
+    seen = []
+
+    class First(Sync):
+        @hookimpl(tryfirst=True)
+        @contextmanager
+        def toolstile_lifespan(self):
+            with shelf() as made:
+                yield made
+            seen.append("left")
+
+    class Later:
+        @hookimpl
+        @contextmanager
+        def toolstile_lifespan(self, host):
+            seen.append(host.state("First"))
+            yield
+            assert host.state("First").is_open
+
+    with Host(discover=False, plugins=[First(), Later()]) as host:
+        assert host.state("Later") is None
+        assert host.state("First") is seen[0]
+    assert seen[1:] == ["left"]
+    assert host.state("First") is None
+
+
 # --- Reload
 
 

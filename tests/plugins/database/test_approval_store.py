@@ -15,8 +15,7 @@ from toolstile_hookspecs.testing import ApprovalStoreContract
 from toolstile_hookspecs.testing.approval_store import event_of, question_of, told
 from toolstile_hookspecs.testing.session_store import entry_of
 from toolstile_hookspecs.testing.suite import at
-from toolstile_plugins.database.approval_store import PostgresApprovals
-from toolstile_plugins.database.session_store import PostgresSessions
+from toolstile_plugins.database.session_store import PostgresApprovals, PostgresSessions
 
 from .conftest import do
 

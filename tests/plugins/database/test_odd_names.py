@@ -14,8 +14,7 @@ from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.testing.counter import take
 from toolstile_hookspecs.testing.session_store import entry_of
 from toolstile_hookspecs.testing.suite import at
-from toolstile_plugins.sessions.sqlite import SqliteSessions
-from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
+from toolstile_plugins.sessions.sqlite import SqliteCounter, SqliteSessions
 
 pytestmark = pytest.mark.slow
 

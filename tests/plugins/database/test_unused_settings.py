@@ -9,7 +9,7 @@ import pytest
 from toolstile import Host, Settings
 from toolstile_cli.main import main
 from toolstile_hookspecs import ConfigurationError
-from toolstile_plugins.database.approval_store import PostgresApprovals
+from toolstile_plugins.database.session_store import PostgresApprovals
 from toolstile_plugins.inbox import Inbox
 
 NOWHERE = {"database": {"url": "postgresql://127.0.0.1:1/nowhere"}}

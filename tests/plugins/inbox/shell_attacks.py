@@ -22,7 +22,7 @@ from urllib.error import URLError
 from toolstile_hookspecs import Answer, Principal, StateError
 from toolstile_hookspecs.services.approval_store import AnswerRecord, QuestionState
 from toolstile_plugins.inbox.seal import Seal
-from toolstile_plugins.inbox.sqlite import SqliteApprovals
+from toolstile_plugins.inbox.sql import SqliteApprovals
 
 PLACE, ADDRESS = Path(sys.argv[2]), sys.argv[3]
 STORE, KEY = PLACE / "inbox" / "inbox.db", PLACE / "inbox" / "inbox.key"

@@ -13,7 +13,7 @@ import pytest
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.testing import ApprovalStoreContract
 from toolstile_hookspecs.testing.approval_store import question_of
-from toolstile_plugins.inbox.sqlite import SqliteApprovals
+from toolstile_plugins.inbox.sql import SqliteApprovals
 
 
 class TestSqlite(ApprovalStoreContract):

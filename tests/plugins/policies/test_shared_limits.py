@@ -29,8 +29,7 @@ from toolstile_hookspecs.services.counter import Counter, Reservation
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.policies import QuotaPolicy, RateLimitPolicy
 from toolstile_plugins.sessions.memory_counter import MemoryCounter
-from toolstile_plugins.sessions.sqlite import SqliteSessions
-from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
+from toolstile_plugins.sessions.sqlite import SqliteCounter, SqliteSessions
 
 ADA, BOB = Principal("test", "ada"), Principal("test", "bob")
 

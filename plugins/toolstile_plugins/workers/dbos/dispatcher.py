@@ -19,6 +19,7 @@ from toolstile_hookspecs.services.dispatcher import (
     withdraw,
 )
 from toolstile_plugins.database.postgres_database import PostgresDatabase
+from toolstile_plugins.database.stores import DatabaseStores
 from toolstile_plugins.workers.dbos.tables import PostgresStarts
 from toolstile_plugins.workers.dbos.waiting import WaitingCalls
 from toolstile_plugins.workers.dbos.worker import DbosWorker
@@ -133,4 +134,6 @@ def dbos_dispatcher(settings: WorkersSettings, host: HostHandle) -> DbosDispatch
         raise ConfigurationError(
             f"plugins.workers.options: {'.'.join(map(str, fault['loc']))}: {fault['msg']}."
         ) from error
-    return DbosDispatcher(database.database(), dead_after=settings.lease, poll=options.poll)
+    # The pool of the host, whose size is the most connections of the process.
+    stores: DatabaseStores = host.state("database") or DatabaseStores(database)
+    return DbosDispatcher(stores.database(), dead_after=settings.lease, poll=options.poll)
