@@ -93,7 +93,6 @@ class ApprovalAnswer:
     by: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the types, and that an edit has arguments."""
         faults = type_faults(self, ApprovalAnswer, ("answer", "reason"))
         if self.answer is Answer.EDITED and self.arguments is None:
             faults.append("the edit has no arguments; write ApprovalAnswer.edit(arguments)")

@@ -53,7 +53,6 @@ class Diagnostic:
     remedy: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that a fault has a remedy."""
         object.__setattr__(self, "severity", Severity(self.severity))
         if self.severity in _WRONG and not self.remedy:
             raise DefinitionError(f"Diagnostic {self.subject!r}: say in `remedy` how to fix it.")

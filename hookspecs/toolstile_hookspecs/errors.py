@@ -73,7 +73,6 @@ class VisibilityExpansionRequired(ToolstileError):
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[VisibilityExpansionRequired], tuple[object, ...]]:
-        """Return the arguments that make it again."""
         return type(self), (self.section_keys, self.reason)
 
 

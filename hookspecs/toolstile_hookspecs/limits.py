@@ -71,7 +71,6 @@ class Deadline:
     clock: Clock = _SYSTEM
 
     def __post_init__(self) -> None:
-        """Refuse NaN."""
         if math.isnan(self.at):
             raise DefinitionError("Deadline nan would never come; give a number, or no deadline.")
 

@@ -209,7 +209,6 @@ class PersistentPolicy:
     file: Path
 
     def __post_init__(self) -> None:
-        """Check that the policy has a name."""
         if not self.policy.name:
             policy = type(self.policy).__name__
             raise DefinitionError(f"{policy} has no name; give it one to find its records by.")

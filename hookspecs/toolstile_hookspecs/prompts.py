@@ -59,7 +59,6 @@ class PromptTemplate:
     task_completion: Any = None
 
     def __post_init__(self) -> None:
-        """Check the names, the sections and the policies."""
         if faults := type_faults(self, PromptTemplate, ("ns", "key")):
             raise DefinitionError(f"Prompt: {'; '.join(faults)}; write Prompt.of(ns, key, [...]).")
         several = several_faults(self, ("policies", "feedback_providers"))
@@ -90,7 +89,6 @@ class Prompt:
     further: tuple[Section, ...] = ()
 
     def __post_init__(self) -> None:
-        """Let the resources be entered; see `PromptResources`."""
         if not isinstance(self.resources, PromptResources):  # pyright: ignore[reportUnnecessaryIsInstance]
             object.__setattr__(self, "resources", PromptResources(self.resources))
 

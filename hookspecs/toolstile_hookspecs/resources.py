@@ -92,7 +92,6 @@ class Binding(Generic[T]):
     portable: bool = False
 
     def __post_init__(self) -> None:
-        """Check the type and the provider, and read the scope by its value."""
         scopes: dict[object, Scope] = {scope.value: scope for scope in Scope}
         object.__setattr__(self, "scope", scopes.get(self.scope, self.scope))
         faults = type_faults(self, Binding, ("scope", "portable"))

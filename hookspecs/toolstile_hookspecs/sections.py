@@ -131,7 +131,6 @@ class MarkdownSection(Generic[P]):
     accepts_overrides: bool = True
 
     def __post_init__(self) -> None:
-        """Check all that can be checked before anything is rendered."""
         by_value: dict[object, Visibility] = {member.value: member for member in Visibility}
         visibility = by_value.get(self.visibility, self.visibility)
         object.__setattr__(self, "visibility", visibility)

@@ -71,7 +71,6 @@ class ToolSelector:
     consequence: AbstractSet[Consequence] | None = None
 
     def __post_init__(self) -> None:
-        """Check the fields."""
         owner = type(self).__name__
         given = {name: getattr(self, name) for name in _Fields.__annotations__}
         try:
@@ -129,7 +128,6 @@ class ToolSelector:
         return WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields, for copies and pickles."""
         return {name: value for name, value in vars(self).items() if name != "_known"}
 
     def _fits(self, tool: Tool[Any, Any]) -> bool:

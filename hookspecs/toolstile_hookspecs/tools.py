@@ -89,7 +89,6 @@ class ToolExample(Generic[P, R]):
     output: R
 
     def __post_init__(self) -> None:
-        """Check the description's length."""
         given: Any = self.description
         if not isinstance(given, str) or not given.strip() or len(given) > MAX_DESCRIPTION:
             told = f"is {given!r}; say in 1 to {MAX_DESCRIPTION} characters what it shows."
@@ -188,7 +187,6 @@ class Tool(Generic[P, R]):
             return type(name, (cls,), {"_declared": declared, "__module__": cls.__module__})
 
     def __post_init__(self) -> None:
-        """Check the fields, and build the parts for calls."""
         settle = object.__setattr__
         if self.contained is None:
             settle(self, "contained", self.category == "read")
@@ -207,7 +205,6 @@ class Tool(Generic[P, R]):
         self._refuse(faults)
 
     def __deepcopy__(self, memo: object = None) -> Tool[P, R]:
-        """Return the tool itself, which cannot change."""
         return self
 
     __copy__ = __deepcopy__

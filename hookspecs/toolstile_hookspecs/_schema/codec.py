@@ -469,7 +469,8 @@ def field_descriptions(cls: type) -> dict[str, str]:
     with suppress(Exception):  # names that cannot be resolved describe nothing
         hints = typing.get_type_hints(cls, include_extras=True)
     for name, hint in hints.items():
-        for extra in reversed(getattr(hint, "__metadata__", ())):  # the first counts
+        extras: tuple[object, ...] = getattr(hint, "__metadata__", ())
+        for extra in reversed(extras):  # the first counts
             text = extra if isinstance(extra, str) else getattr(extra, "documentation", None)
             if isinstance(text, str):
                 found[name] = text

@@ -434,7 +434,6 @@ def items_of(kind: Any, text: str | bytes) -> list[Any]:
 
 
 def _misfit(error: Exception) -> str:
-    """Return the first fault, and its place."""
     return f"{first_fault(error)}." if isinstance(error, ValidationError) else _first_line(error)
 
 

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, reduce
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter, getitem
 from typing import Any, Final, cast
 
@@ -300,9 +300,14 @@ def _depth_of(value: object) -> int:
     depth, level = 0, [value]
     while level:
         depth += 1
-        within: list[Any] = [part for part in level if isinstance(part, (dict, list))]
-        level = [*chain(*(part.values() if isinstance(part, dict) else part for part in within))]
+        level = [inner for part in level for inner in _inner(part)]
     return depth
+
+
+def _inner(part: object) -> Iterable[object]:
+    if isinstance(part, dict):
+        return cast("Schema", part).values()
+    return cast("list[object]", part) if isinstance(part, list) else ()
 
 
 def _with_integers(value: Any, whole: Any, schemas: list[Schema], root: Schema) -> Any:

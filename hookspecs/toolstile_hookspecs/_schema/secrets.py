@@ -205,5 +205,4 @@ class Secret:
         return self._value
 
     def __repr__(self) -> str:
-        """Return a mask."""
         return "Secret(***)"

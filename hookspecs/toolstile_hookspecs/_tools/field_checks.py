@@ -91,7 +91,7 @@ def tool_faults(tool: Any, of: type) -> list[str]:
         types: Any = cast("Mapping[str, Any]", schema).get("type", "object")
         if "object" not in ([types] if isinstance(types, str) else types):
             faults.append(f"params_schema allows type {types!r} only, but arguments are an object")
-    own = tool.idempotency.faults() if hasattr(tool.idempotency, "faults") else []
+    own: list[str] = tool.idempotency.faults() if hasattr(tool.idempotency, "faults") else []
     return [*_name_faults(name, tool.description), *faults, *own]
 
 

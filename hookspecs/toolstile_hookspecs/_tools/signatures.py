@@ -141,10 +141,12 @@ def read_function(
     _refuse_lost_return(signature, hints, owner)
     result, wraps = _result_of(hints.get("return", ANYTHING))
     take: Callable[[Any], dict[str, Any]] = vars
+    type_: Any = None
     if len(arguments) == 1 and arguments[0].name == "params" and _is_record(hints.get("params")):
-        take, type_ = lambda params: {"params": params}, hints["params"]
+        take = lambda params: {"params": params}  # noqa: E731 - of its declared type
+        type_ = hints["params"]
     elif not arguments:
-        take, type_ = lambda _: {}, None
+        take = lambda _: {}  # noqa: E731 - of its declared type
     else:
         type_ = make_record(function, arguments, hints, owner=owner, name=name)
     invoke = _invoking(function, take, wants_context=wants_context)
@@ -240,7 +242,6 @@ def _hints(function: Handler, localns: Mapping[str, Any] | None) -> dict[str, An
 
 
 def _result_of(hint: Any) -> tuple[Any, bool]:
-    """Return the type of the result's value, and whether plain values are returned."""
     origin = get_origin(hint)
     if hint is ToolResult:
         return ANYTHING, False

@@ -69,7 +69,6 @@ class ModelRequest:
     timeout: float | None = None
 
     def __post_init__(self) -> None:
-        """Make the prompt and the conversation such as a provider takes them."""
         object.__setattr__(self, "system", encodable(self.system))
         object.__setattr__(self, "messages", sendable(self.messages))
 

@@ -54,7 +54,6 @@ class ForeignTool(Tool[Any, Any]):
     server: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Derive the fields of a tool."""
         settled: dict[str, Any] = {
             "contained": False,
             "params_schema": _enforced(self.schema),

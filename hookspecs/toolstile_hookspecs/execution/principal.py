@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
@@ -50,7 +50,6 @@ class Principal:
     auth: Secret | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Check the types, and copy the groups."""
         faults = type_faults(self, Principal, ("source", "id"))
         groups: Any = [] if isinstance(self.groups, str) else [*self.groups, ""]
         if not groups or not all(isinstance(name, str) for name in groups):
@@ -97,8 +96,9 @@ class Principal:
 
 def _as_object(given: Any) -> Any:
     # Because earlier versions wrote principals as lists, stores may hold some.
-    is_list = isinstance(given, list)
-    return dict(zip(("source", "id", "groups"), given, strict=False)) if is_list else given
+    if not isinstance(given, list):
+        return given
+    return dict(zip(("source", "id", "groups"), cast("list[object]", given), strict=False))
 
 
 def _as_form(who: Principal) -> dict[str, Any]:

@@ -28,7 +28,6 @@ class PromptResources(tuple[Binding[Any], ...]):  # noqa: SLOT001 - it has attri
     _blocks = 0
 
     def __enter__(self) -> OpenResources:
-        """Open the bindings, and return the open resources."""
         with _lock:
             if self._opened is None:
                 if self.open_with is None:

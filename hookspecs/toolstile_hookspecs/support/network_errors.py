@@ -142,7 +142,6 @@ def _evidence_of(error: BaseException) -> _Evidence | None:
 
 
 def _is_connecting(error: OSError) -> bool:
-    """Tell whether an error was raised within a function that connects."""
     frames = _frames(error)
     cancelled = error.__cause__ or error.__context__
     if isinstance(error, TimeoutError) and type(cancelled).__name__ == "CancelledError":

@@ -62,7 +62,6 @@ class deferred_interrupts(ContextDecorator):  # noqa: N801 - used as a function,
     _deferral: _Deferral | None = None
 
     def __enter__(self) -> None:
-        """Begin the block."""
         if threading.get_ident() != _main_thread:
             return
         handler = _signal.getsignal(SIGINT)
@@ -75,7 +74,6 @@ class deferred_interrupts(ContextDecorator):  # noqa: N801 - used as a function,
         self._deferral = handler
 
     def __exit__(self, *error: object) -> None:
-        """End the block."""
         if (deferral := self._deferral) is not None:
             deferral.blocks -= 1
             if not deferral.blocks:

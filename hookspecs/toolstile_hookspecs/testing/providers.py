@@ -81,7 +81,6 @@ class FakeProvider:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
-        """Serve until the end of the block."""
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 

@@ -275,7 +275,6 @@ def _arguments(tool: AnyTool, given: Any) -> dict[str, Any]:
 
 
 def _misfits(tool: AnyTool, value: Any) -> Iterator[str]:
-    """Yield the faults of a value by the schema of the tool's results."""
     written = tool.result_codec.encode(value)
     validator = bounded_validator(tool.result_codec.schema())
     for error in validator.iter_errors(json.loads(written)):
