@@ -33,9 +33,9 @@ E = TypeVar("E")
 
 
 class Branch(Transaction):
-    """A session as one call sees it: its state at the fork, and what the call changed.
+    """A session as one call sees it: its state at the fork, and the call's changes.
 
-    Forking costs a pointer, rolling back drops the changes, committing costs what changed.
+    Forking costs a pointer, rolling back drops the changes, committing costs the changed items.
     """
 
     __slots__ = ("__weakref__",)
@@ -99,7 +99,7 @@ class Branch(Transaction):
             self._store.subscribers.publish(event)
 
     def snapshot(self, *, tag: str | None = None) -> Snapshot:
-        """Return the state as it is now; counts as reading every slice."""
+        """Return the present state; counts as reading every slice."""
         with self.lock:
             self.check()
             self._whole = self._whole or not self.frozen
@@ -125,7 +125,7 @@ class Branch(Transaction):
         return self._store.face(self._store.cloned(id, self.snapshot().head))
 
     def changes(self) -> str:
-        """Return what was done to the state here, as JSON for `redo`.
+        """Return the changes made here, as JSON for `redo`.
 
         Logs and the policies' records are left out.
 
@@ -140,11 +140,11 @@ class Branch(Transaction):
             return redoing.written(self.log)
 
     def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:
-        """Do again what another call did to its session.
+        """Repeat the changes that another call made to its session.
 
         Args:
             changes: The text that `changes` returned there.
-            kinds: Types of events and items beyond those that the session knows.
+            kinds: Further types of events and items, unknown to the session.
 
         Raises:
             CallClosed: The call is over.
@@ -161,7 +161,7 @@ class Branch(Transaction):
                     self._redo(run, effect_id)
 
     def _redo(self, changes: Iterable[Change], effect_id: str | None) -> None:
-        """Do changes again; those of a recorded effect as a nested call, so that they name it."""
+        """Repeat changes; a recorded effect's as a nested call, so that they name the effect."""
         branch = self if effect_id is None else self.fork()
         branch._effect_id = effect_id  # noqa: SLF001 - of the same class
         for doing, kind, items, _ in changes:
@@ -220,12 +220,12 @@ class Branch(Transaction):
         return cast("SessionProtocol", ReservingView(self, self._store.write_records, apart))
 
     def base_digests(self) -> dict[str, str]:
-        """Return what the slices were at the fork that were read or replaced here, as digests."""
+        """Return digests, as of the fork, of the slices that were read or replaced here."""
         cells = [cell for cell in self._cells.values() if cell.guarded]
         return {type_name(cell.kind): digest_of(cell.kind, cell.origin) for cell in cells}
 
     def check_digests(self, digests: Mapping[str, str]) -> None:
-        """Check that slices are what digests say, which counts as reading them.
+        """Check slices against digests, which counts as reading the slices.
 
         Raises:
             ConflictError: When one has changed; names all of them.
@@ -245,15 +245,15 @@ class Branch(Transaction):
         """Check that nothing this branch read or replaced has changed, and stand on the newest.
 
         Items that were only appended, or reduced without having been read, are put on top of
-        those that others have added. Branches forked from this one that are still open are
-        closed: their base moves, and the handler that could wait for them has ended.
+        other calls' items. Open branches forked from this one are closed: their base moves, and
+        the handler that could wait for them has ended.
 
         Raises:
             ConflictError: Another call changed such a slice; names all of them.
             CallClosed: It is closed.
         """
         if self._children is not None:
-            # One that joins does so before this, or not at all.
+            # A nested call joins before this, or not at all.
             with self.lock:
                 self._close_children(CALLER_ENDED)
         if self._store.head is self._head and self._parent is None and self._closed is None:
@@ -267,7 +267,7 @@ class Branch(Transaction):
 
         The caller has validated and holds the commit turn, so nothing moves meanwhile but by
         direct use of the session, outside any call, and by other hosts. Where such a use touches
-        what the branch read, nothing is committed, and nobody contributes.
+        a slice that the branch read, nothing is committed, and no participant contributes.
 
         Args:
             deciding: The decision that others contribute to; None where the session is all.
@@ -289,7 +289,7 @@ class Branch(Transaction):
                 or self._parent
                 or deciding
             ):
-                # Nothing was changed, nor read through a slice that somebody may still hold.
+                # Nothing was changed, nor read through a slice that code may still hold.
                 self._closed = OVER
                 return
             if self._parent is not None:

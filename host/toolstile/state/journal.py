@@ -24,7 +24,7 @@ from toolstile_hookspecs.support.process import deferred_interrupts
 
 
 class JsonItems(Items):
-    """The values of a JSON array, which is read when somebody first looks at one of them.
+    """The values of a JSON array, which is parsed at the first access to a value.
 
     Args:
         text: The array.
@@ -34,7 +34,7 @@ class JsonItems(Items):
     __slots__ = ("text",)
 
     def __init__(self, text: str, length: int) -> None:
-        # Not `tail`: as long as it is missing, `__getattr__` is asked for it.
+        # Not `tail`: while the attribute is missing, `__getattr__` is asked for it.
         self.below, self.start, self.owner = None, 0, None
         self.text, self.length = text, length
 
@@ -46,7 +46,7 @@ class JsonItems(Items):
 
 
 def written(changes: dict[str, Any]) -> str:
-    """Return changes as text. The items of a whole state stand in lines of their own."""
+    """Return changes as text. The items of a whole state stand in separate lines."""
     apart: list[list[Any]] = []
     if changes.get("whole"):
         slices, logs = changes["slices"], changes["logs"]
@@ -83,14 +83,14 @@ MANY: Final = 100
 Of a session of more than a hundred times as many items: a hundredth of them.
 """
 PATIENCE: Final = 5.0
-"""Seconds for which the host asks what became of a decision whose answer is lost."""
+"""Seconds for which the host asks for the outcome of a decision whose answer is lost."""
 _PAUSE: Final = 0.05
 
 
 class Journal(Store):
-    """The state of a stored session, each movement of which is an entry that hosts share.
+    """The state of a stored session; each movement is an entry that hosts share.
 
-    Slices whose type nobody has named yet stay JSON, under their names, and are carried along.
+    Slices whose type is not known yet stay JSON, under their names, and are carried along.
 
     Args:
         records: The store of the entries.
@@ -98,7 +98,7 @@ class Journal(Store):
 
     Attributes:
         records: The store of the entries.
-        unnamed_logs: LOG slices as JSON, by the names of types that nobody has named here yet.
+        unnamed_logs: LOG slices as JSON, by the names of types that are not known yet.
     """
 
     is_stored = True
@@ -112,12 +112,12 @@ class Journal(Store):
         self._staged: Head | None = None
         self._kinds: dict[str, type[Any]] = {}
         self._names: dict[type[Any], tuple[str, ...]] = {}
-        # By the ids of JSON versions, which are kept beside what they were decoded to.
+        # By the ids of JSON versions, which are kept beside their decoded values.
         self._decoded: dict[int, tuple[Items, Items]] = {}
         # How many items of each LOG slice are recorded.
         self._told: dict[type[Any], int] = {}
         self.unnamed_logs: dict[str, Items] = {}
-        # The decision of which only the store knows whether it is kept; its head, number and logs.
+        # The decision whose outcome only the store knows; its head, number and logs.
         self._asked: tuple[Deciding, Head, int, dict[type[Any], int]] | None = None
         self._before_files: list[Callable[[], None]] = []
 
@@ -135,14 +135,14 @@ class Journal(Store):
         return self.records.waits
 
     def key_of(self, decision_id: str) -> str:
-        """Return the key by which the store knows a decision."""
+        """Return the store's key of a decision."""
         return self.records.key_of(decision_id)
 
     def catch_up(self) -> None:
         """Bring the head to where others have moved it; publishes nothing.
 
         Raises:
-            StateError: The store cannot be read, or cannot tell what became of the last decision.
+            StateError: The store cannot be read, or cannot tell the outcome of the last decision.
         """
         with deferred_interrupts(), self.lock:
             self._resolve()
@@ -155,11 +155,11 @@ class Journal(Store):
                 self._take_in(entries)
 
     def before_files(self, recover: Callable[[], None]) -> None:
-        """Have workspaces finish their commits before the head shows what belongs to them."""
+        """Let workspaces finish their commits before the head shows the matching state."""
         self._before_files.append(recover)
 
     def found(self, slices: Slices, kind: type[Any]) -> Items:
-        """Return the items of a type, of which there may be, so far, only the JSON."""
+        """Return the items of a type, which may exist only as JSON so far."""
         items = slices.get(kind)
         names = self._names_of(kind) if items is None else ()
         if (raw := next((slices[name] for name in names if name in slices), None)) is not None:
@@ -170,7 +170,7 @@ class Journal(Store):
         return EMPTY if items is None else items
 
     def name_type(self, kind: type[Any]) -> None:
-        """Have what others recorded of a type be a LOG slice, where it is one with them."""
+        """Make a type's slice a LOG, if other hosts have recorded it as a LOG."""
         if kind in self.logs:
             return
         with self.lock:
@@ -184,16 +184,16 @@ class Journal(Store):
 
     @contextmanager
     def moving(self, deciding: Deciding | None = None) -> Generator[None]:
-        """Record what the block does to the head; it shows when it is recorded.
+        """Record the block's changes of the head; they show once they are recorded.
 
         Raises:
             StateError: The store cannot be written; nothing has changed.
             SnapshotError: An item has no JSON form; nothing has changed.
-            DecisionUnknownError: Nobody can tell whether it was recorded.
+            DecisionUnknownError: It is unknown whether the changes were recorded.
         """
         with deferred_interrupts(), self.lock:
             if self._transaction is not None:
-                # What a reducer writes is part of the same movement.
+                # A reducer's changes are part of the same movement.
                 yield
                 return
             self._resolve()
@@ -234,7 +234,7 @@ class Journal(Store):
 
     @property
     def newest(self) -> Head:
-        """The head, with what is about to be recorded."""
+        """The head, with the changes about to be recorded."""
         return self.head if self._staged is None else self._staged
 
     def _move_to(self, head: Head) -> None:
@@ -251,14 +251,14 @@ class Journal(Store):
     @property
     def has_untold_logs(self) -> bool:
         """True when items of LOG slices are in no entry yet."""
-        # That of the calls is there always, and is told nowhere.
+        # The LOG of the calls always exists, and is never recorded.
         return len(self.logs) > 1 and bool(self._untold())
 
     def condense(self) -> None:
-        """Keep one entry in place of all, where there are many."""
+        """Replace all entries by one, if there are many."""
         with self.lock:
             head, number = self.head, self._number
-            # The longer a state, the longer it takes to write it anew.
+            # The longer a state, the longer it takes to write all of it.
             many = max(MANY, sum(map(len, head.slices.values())) // 100)
             if number - self._condensed < many or self._untold():
                 return
@@ -270,7 +270,7 @@ class Journal(Store):
     def _changes(
         self, before: Head, after: Head, logs: Mapping[Any, Iterable[Any]], **more: bool
     ) -> str:
-        """Return what a head came to from another, as JSON."""
+        """Return the changes from one head to another, as JSON."""
         slices: dict[str, Any] = {}
         if after.slices is not before.slices:
             for key in {**before.slices, **after.slices}:
@@ -315,7 +315,7 @@ class Journal(Store):
             return type_ in head.slices and self._name_of(type_) == key
         return self._name_of(key) in head.slices
 
-    # --- taking in what others have recorded
+    # --- taking in other hosts' entries
 
     def _take_in(self, entries: Iterable[Entry]) -> None:
         new = [entry for entry in entries if entry.number > self._number]
@@ -356,7 +356,7 @@ class Journal(Store):
         return self._grown(base, new)
 
     def _grown(self, base: Items, new: Items | list[Any]) -> Items:
-        # Those of a whole state, which nothing comes before, are not read yet.
+        # The items of a whole state, which has no predecessor, are not read yet.
         return new if isinstance(new, Items) else base.extended(self, new)
 
     def _take_in_log(self, name: str, items: Items | list[Any], *, is_whole: bool) -> None:
@@ -385,14 +385,14 @@ class Journal(Store):
         return {type_: items for type_, items in logs.items() if items}
 
     def _without_names_of(self, slices: Slices) -> dict[Any, Items]:
-        """Return slices without the JSON of those that are there as items."""
+        """Return slices without the JSON of slices that exist as items."""
         names = {name for type_ in slices if type_ in self._names for name in self._names[type_]}
         return {key: items for key, items in slices.items() if key not in names}
 
     # --- lost answers
 
     def was_kept(self, deciding: Deciding) -> bool | None:
-        """Ask, as after a crash, whether a decision was recorded; None if nobody can tell."""
+        """Ask, as after a crash, whether a decision was recorded; None if that is unknown."""
         with self.lock:
             if self._asked is not None and self._asked[0] is deciding:
                 try:
@@ -402,7 +402,7 @@ class Journal(Store):
             return deciding.is_kept
 
     def _read_back(self, deciding: Deciding, error: Exception) -> None:
-        """Return where the decision was made after all; raise where it was not, or nobody knows."""
+        """Return if the decision was recorded after all; raise if not, or if that is unknown."""
         patience = min(PATIENCE, PATIENCE if deciding.patience is None else deciding.patience)
         until = time.monotonic() + patience
         while (found := self.was_kept(deciding)) is None:

@@ -14,7 +14,7 @@ from toolstile_hookspecs.calls import ToolInvoked
 class Log:
     """The items of a LOG slice, for all the calls of a session at once.
 
-    Nothing is ever removed, so a version is made only when somebody reads.
+    Nothing is ever removed, so a version is made only for a reader.
 
     Args:
         items: The first items.
@@ -38,7 +38,7 @@ class Log:
         if position == len(self._items):
             self._items += items
         else:
-            # Versions that readers have go on seeing the former list.
+            # Readers' versions continue to see the former list.
             self._items = [*self._items[:position], *items, *self._items[position:]]
             self.add = self._items.append
 
@@ -52,7 +52,7 @@ class Log:
 
 
 class History:
-    """The events of a session's calls, of which the oldest go first: a `Log` with a bound.
+    """The events of a session's calls: a `Log` with a bound, which drops the oldest first.
 
     Two generations hold them. Where the younger one reaches half the bound, it becomes the
     older one, and the older one goes: so between half the bound and the bound is kept, and
@@ -84,7 +84,7 @@ class History:
     def _age(self, young: list[ToolInvoked]) -> None:
         with self._lock:
             if self._generations[1] is young:
-                # A thread that still adds to the old list adds to what readers see.
+                # Readers see the old list, so a thread may still add to it.
                 self._generations = (young, [])
                 self._size = 0
 

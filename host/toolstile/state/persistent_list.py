@@ -16,7 +16,7 @@ class Items:
     """One version of a slice: everything below, then the first so many of a list.
 
     The list is shared by the versions that grew out of one another. Only its owner appends
-    to it, and only from the version that reaches its end; anybody else puts a list of its own
+    to it, and only from the version that reaches its end; any other owner puts another list
     on top. So adding costs the new items only, and an old version costs nothing.
 
     Args:
@@ -37,7 +37,7 @@ class Items:
 
     @classmethod
     def of(cls, items: list[Any], owner: object) -> Items:
-        """Return a version that consists of a list, which nobody else may keep."""
+        """Return a version that consists of a list, which no other code may keep."""
         return cls(None, items, len(items), owner) if items else EMPTY
 
     def extended(self, owner: object, new: list[Any]) -> Items:
@@ -45,7 +45,7 @@ class Items:
 
         Args:
             owner: Who adds; appends in place where the list is its own.
-            new: The items, in a list that nobody else keeps.
+            new: The items, in a list that no other code keeps.
         """
         if not new:
             return self
@@ -55,7 +55,7 @@ class Items:
             return Items(self.below, self.tail, length, owner)
         below: Items | None = self
         tail = new
-        # Lists no longer than what comes on top are merged, so that few remain however often
+        # Lists no longer than the new list are merged, so that few remain however often
         # a slice is put back and grown again.
         while below is not None and below.length - below.start <= len(tail):
             tail = below.own() + tail
@@ -160,13 +160,13 @@ T = TypeVar("T")
 
 
 def is_shared(item: Any) -> bool:
-    """Tell whether an item is passed on as it is: it cannot change, or is the record of a call."""
+    """Tell whether an item needs no copy: it cannot change, or is the record of a call."""
     type_ = cast("Any", type(item))
     return is_immutable_type(type_) or type_ is ToolInvoked
 
 
 def private(item: T) -> T:
-    """Return the item itself where it cannot change, else a deep copy.
+    """Return the item itself if it cannot change, else a deep copy.
 
     Raises:
         StateError: It can change and cannot be copied.

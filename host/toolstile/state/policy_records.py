@@ -13,13 +13,13 @@ Records = Mapping[str, PolicyState]
 """The records by name; replaced, never changed."""
 
 Overlay = Mapping[str, PolicyState | None]
-"""The records that a branch has updated; None for one that it removed."""
+"""The records that a branch has updated; None for a removed record."""
 
 NO_RECORDS: Records = {}
 
 
 def overlaid(records: Records, overlay: Overlay) -> Records:
-    """Return the records with those of an overlay over them, the overlay's last."""
+    """Return the records updated by an overlay, the overlay's last."""
     if not overlay:
         return records
     merged = {name: record for name, record in records.items() if name not in overlay}
@@ -28,7 +28,7 @@ def overlaid(records: Records, overlay: Overlay) -> Records:
 
 
 def is_reserved(name: str) -> bool:
-    """Tell whether a record is one that only `reserve` updates."""
+    """Tell whether only `reserve` updates a record."""
     return name.endswith(RESERVED)
 
 
@@ -50,14 +50,14 @@ def refuse_reserved(name: str) -> None:
 
 
 class _Flat(dict[str, Any]):
-    """Data in which nothing can change but the mapping itself: a shallow copy is a copy."""
+    """A mapping of immutable values, so that a shallow copy is a copy."""
 
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def kept(record: PolicyState) -> PolicyState:
-    """Return the record to be stored: with `data` that nobody else can change."""
+    """Return the record to be stored, with `data` that no other code can change."""
     if not record.data:
         return record
     flat = _are_fixed(record.data.values())
@@ -65,7 +65,7 @@ def kept(record: PolicyState) -> PolicyState:
 
 
 def own(record: PolicyState) -> PolicyState:
-    """Return a stored record to be read: with `data` of its own; all else cannot change."""
+    """Return a stored record to be read, with its own `data`; all else cannot change."""
     data = record.data
     if not data:
         return record
@@ -138,7 +138,7 @@ class RecordSlice:
         self._owner.write_records({item.policy_name: kept(item)})
 
     def replace(self, *items: PolicyState) -> None:
-        """Keep records as the newest of their names; those of other names stay."""
+        """Keep records as the newest of their names; records of other names stay."""
         self._owner.write_records({record.policy_name: kept(record) for record in items})
 
     seed = replace
@@ -181,7 +181,7 @@ class ReservingView:
         self._apart: Records = {} if apart is None else apart
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the branch has, for what a reservation does not do in its own way."""
+        """Return the branch's attribute, unless a reservation has its own."""
         return getattr(self._branch, name)
 
     def __getitem__(self, kind: type[Any]) -> Any:

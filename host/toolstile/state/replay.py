@@ -1,7 +1,7 @@
 """Replay: a call's changes to its session as JSON, and their repetition in another call.
 
-A branch notes each change as it is made. Repeated in their order, the changes come to the same
-state again, also where that has moved on: an event is reduced once more. Changes of a nested call
+A branch notes each change when it is made. Repeated in their order, the changes give the same
+state again, even if it has moved: an event is reduced again. Changes of a nested call
 whose effect is recorded by itself name that effect, and are left out where the session holds it.
 """
 
@@ -47,7 +47,7 @@ def written(changes: Iterable[Change]) -> str:
     """Return changes as JSON; `SnapshotError` where an event or item cannot be written."""
     entries: list[_Entry] = []
     for doing, kind, items, effect_id in changes:
-        # Of a stored session, a slice whose type nobody has named yet is JSON.
+        # In a stored session, a slice whose type is not known yet is JSON.
         is_json = isinstance(kind, str)
         name = str(kind) if is_json else type_name(kind)
         kept = [*items] if is_json else dumped_exactly(kind, items)
@@ -133,7 +133,7 @@ def by_name(kinds: Iterable[type[Any]]) -> dict[str, type[Any]]:
 
 
 def named(name: str, known: Mapping[str, type[Any]]) -> type[Any]:
-    """Return the known type of a name in JSON; `SnapshotError` where there is none."""
+    """Return the known type of a name in JSON; `SnapshotError` if there is none."""
     found = known.get(name)
     if found is None:
         raise SnapshotError(

@@ -1,4 +1,4 @@
-"""The slice of the request, which only the executor writes and nobody's read set holds."""
+"""The slice of the request, which only the executor writes and no read set holds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEYS: Final = frozenset({RequestTurn, type_name(RequestTurn)})
 
 
 def is_request(slice_key: object) -> bool:
-    """Tell whether a slice is that of the request, also where it is still JSON under its name."""
+    """Tell whether a slice is the request's, even while it is JSON under its name."""
     return slice_key in _KEYS
 
 

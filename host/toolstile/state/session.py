@@ -71,7 +71,7 @@ class Session:
 
     @property
     def journal(self) -> Journal | None:
-        """The journal of a stored session; None where it stays in memory."""
+        """The journal of a stored session; None for a session in memory."""
         return self._store if isinstance(self._store, Journal) else None
 
     @property
@@ -100,7 +100,7 @@ class Session:
     def dispatch(self, event: object) -> None:
         """Let the reducers registered for the event's type change their slices, then publish it.
 
-        Either all of them apply or, where one raises, none.
+        Either all of them apply or, if one raises, none.
         """
         self._store.dispatch(event)
         self._store.subscribers.publish(event)
@@ -108,7 +108,7 @@ class Session:
     def log(self, event: object, size: int = 0) -> None:
         """Add an event to the LOG slice of its type, at once, and publish it.
 
-        Reducers that other slices have for the type apply too; one that raises is logged. The
+        Reducers that other slices have for the type apply too; a failing one is logged. The
         event of a call holds so many bytes.
 
         Raises:
@@ -132,7 +132,7 @@ class Session:
         store.subscribers.publish(event)
 
     def record_in(self, records: SessionStore) -> None:
-        """Go on where the session of this id stands in a store, and record all that follows.
+        """Continue the session of this id from a store, and record all that follows.
 
         Raises:
             StateError: The store cannot be read.
@@ -161,7 +161,7 @@ class Session:
             store.put({}, with_reserved_of(store.newest.records, records))
 
     def snapshot(self, *, tag: str | None = None) -> Snapshot:
-        """Return the state as it is now; costs a pointer."""
+        """Return the present state; costs a pointer."""
         return Snapshot(self.id, tag, self._store.head, self._store.lineage)
 
     def restore(self, snapshot: Any) -> None:
@@ -174,7 +174,7 @@ class Session:
             snapshot: One of this session, of a clone of it, or one read from JSON.
 
         Raises:
-            SnapshotError: It is of another session, or holds a slice that is a LOG by now.
+            SnapshotError: It is of another session, or holds a slice that has become a LOG.
         """
         head = fitting(snapshot, self._store)
         self._replace(head.slices, head.records)
@@ -243,7 +243,7 @@ class Session:
 
         Args:
             text: The JSON of a snapshot or a session.
-            kinds: Types of slices beyond those that this session has or has reducers for.
+            kinds: Further types of slices, which this session neither has nor has reducers for.
 
         Raises:
             SnapshotError: The text is malformed, of another version, or names an unknown type.

@@ -92,7 +92,7 @@ def _written(
     kind: type[Any] | str, items: Iterable[Any], policy: Literal["state", "log"]
 ) -> _Slice:
     if isinstance(kind, str):
-        # Of a stored session, a slice whose type nobody has named yet.
+        # In a stored session, a slice whose type is not known yet.
         return {"type": kind, "policy": policy, "items": list(items)}
     return {"type": type_name(kind), "policy": policy, "items": dumped_exactly(kind, items)}
 
@@ -126,7 +126,7 @@ class Snapshot:
         session_id: The session it is of.
         tag: The name that its maker gave it.
         head: The state.
-        lineage: An object that the session and its clones share; None where it was read from JSON.
+        lineage: An object that the session and its clones share; None if it was read from JSON.
     """
 
     session_id: str
@@ -146,7 +146,7 @@ class Snapshot:
 
 
 def fitting(snapshot: object, store: Store) -> Head:
-    """Return the state of a snapshot; `SnapshotError` where it does not fit the session."""
+    """Return the state of a snapshot; `SnapshotError` if it does not fit the session."""
     if not isinstance(snapshot, Snapshot):
         raise SnapshotError(
             f"A {type(snapshot).__qualname__} is not a snapshot of a session. Pass one that "

@@ -28,7 +28,7 @@ ReducerTable = Mapping[type[Any], Mapping[type[Any], Reducer]]
 
 
 def keep(kind: type[Any], items: Iterable[Any]) -> list[Any]:
-    """Return items as a slice keeps them: of its type, and copies of those that can change."""
+    """Return items as a slice keeps them: of its type, and copied if they can change."""
     kept: list[Any] = []
     for item in items:
         if not isinstance(item, kind):
@@ -55,7 +55,7 @@ def cleared(items: Sequence[Any], event: Any) -> Sequence[Any]:
 def reduced(
     kind: type[Any], items: Items, reducer: Reducer, event: Any, owner: object
 ) -> tuple[Items, bool]:
-    """Apply a reducer to the items of a slice; the owner will hold what comes out.
+    """Apply a reducer to the items of a slice; the owner will hold the new items.
 
     Returns:
         The items after, and whether they are more than those before with some added.
@@ -90,7 +90,7 @@ def _is_items(result: object) -> bool:
 
 
 def name_of(reducer: Reducer) -> str:
-    """Return what to call a reducer in a message."""
+    """Return a reducer's name for messages."""
     return getattr(reducer, "__qualname__", type(reducer).__qualname__)
 
 
@@ -119,7 +119,7 @@ class Subscribers:
         if fault := fault_of(event, handler, "handler"):
             raise StateError(f"Nobody is subscribed: {fault}.")
 
-        # A wrapper of its own, so that one handler can subscribe twice and leave once.
+        # A separate wrapper, so that one handler can subscribe twice and leave once.
         def subscriber(item: E) -> None:
             handler(item)
 
@@ -202,7 +202,7 @@ class Deciding:
         is_void: Whether the call is undone although a ledger has recorded it.
     """
 
-    contribute: Callable[[Any], None] = lambda connection: None  # noqa: ARG005 - nobody takes part
+    contribute: Callable[[Any], None] = lambda connection: None  # noqa: ARG005 - no participant
     id: str = field(default_factory=new_decision_id)
     is_durable: bool = False
     has_files: bool = False
@@ -277,8 +277,8 @@ class Store:
     def name_type(self, kind: type[Any]) -> None:
         """Hear of a type that slices are asked for by."""
 
-    def moving(self, deciding: Deciding | None = None) -> AbstractContextManager[Any]:  # noqa: ARG002 - for those that record it
-        """Return what is held while the head moves."""
+    def moving(self, deciding: Deciding | None = None) -> AbstractContextManager[Any]:  # noqa: ARG002 - a journal records it
+        """Return the lock to hold while the head moves."""
         return self.lock
 
     def register(
@@ -315,7 +315,7 @@ class Store:
         self.tell_logs()
 
     def tell_logs(self) -> None:
-        """Record what was added to LOG slices, where the session is stored."""
+        """Record additions to LOG slices, if the session is stored."""
 
     def append_log(self, kind: type[Any], items: list[Any]) -> None:
         """Add kept items to a LOG slice, at once and for good; recorded with the call."""
@@ -323,7 +323,7 @@ class Store:
             self.logs[kind].extend(items)
 
     def log_additions(self, kind: type[Any], reducer: Reducer, event: object) -> list[Any]:
-        """Return what a reducer adds to its LOG slice; `StateError` where it replaces items."""
+        """Return a reducer's additions to its LOG slice; `StateError` if it replaces items."""
         result = reducer(ItemsView(self.logs[kind].items()), event)
         if not isinstance(result, Append):
             raise StateError(
@@ -366,7 +366,7 @@ class Store:
 
     @property
     def newest(self) -> Head:
-        """The head, with what is about to be recorded."""
+        """The head, with the changes about to be recorded."""
         return self.head
 
     def put(self, slices: Slices, records: Records | None = None) -> None:

@@ -83,7 +83,7 @@ class Transaction:
             raise StateError(FROZEN)
 
     def cell(self, kind: type[Any]) -> Cell:
-        """Return the slice as it is here."""
+        """Return the slice with this branch's changes."""
         cell = self._cells.get(kind)
         if cell is None:
             cell = self._cells.setdefault(kind, Cell(self, kind, self.at_fork(kind)))
@@ -99,7 +99,7 @@ class Transaction:
         return self._store.found(self._pins, kind)
 
     def added_since(self, kind: type[Any]) -> list[Any]:
-        """Return what others added to a STATE slice after the top-level call's fork."""
+        """Return other calls' additions to a STATE slice after the top-level call's fork."""
         if self._parent is not None:
             return self._parent.added_since(kind)
         store = self._store
@@ -113,12 +113,12 @@ class Transaction:
         return {**self._parent.all_at_fork(), **self._pins}
 
     def now(self, kind: type[Any]) -> Items:
-        """Return a STATE slice as it is here."""
+        """Return the items of a STATE slice with this branch's changes."""
         cell = self._cells.get(kind)
         return self.at_fork(kind) if cell is None else cell.items
 
     def all_now(self) -> dict[type[Any], Items]:
-        """Return every STATE slice as it is here; under the lock."""
+        """Return every STATE slice with this branch's changes; under the lock."""
         return {**self.all_at_fork(), **self.touched()}
 
     def touched(self) -> dict[type[Any], Items]:
@@ -126,7 +126,7 @@ class Transaction:
         return {kind: cell.items for kind, cell in self._cells.items()}
 
     def read_records(self) -> Records:
-        """Return the newest records: those of the base, with the ones updated here over them."""
+        """Return the newest records: the base's, updated by this branch's."""
         self.check()
         parent = self._parent
         below = self._store.newest.records if parent is None else parent.read_records()
@@ -311,6 +311,6 @@ class Transaction:
 
 
 def _holds_some_of(now: Items, cell: Cell) -> bool:
-    """Tell whether the items that came after the fork are among those that were added here."""
+    """Tell whether the items that came after the fork are among this branch's additions."""
     here = cell.items.after(cell.origin.length)
     return any(item in here for item in now.after(cell.origin.length))
