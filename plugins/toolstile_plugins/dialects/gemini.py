@@ -79,7 +79,7 @@ def _with_enums(schema: Schema) -> Schema:
 
 
 def _content(reply: object) -> object:
-    """Return the content of a response, of several candidates the first; a content as it is."""
+    """Return a response's content, the first candidate's; a content is returned unchanged."""
     candidates = reading.items(reading.field(reply, "candidates"))
     return reading.field(candidates[0], "content") if candidates else reply
 

@@ -109,9 +109,9 @@ def resolve(root: Schema, reference: object) -> Schema | None:
 
 
 def inline(schema: Schema) -> Schema:
-    """Return the schema with every reference replaced by what it means, and no definitions.
+    """Return the schema with every reference replaced by its target, and without definitions.
 
-    An object of any kind stands for a schema within itself and for one that cannot be found. It
+    An object of any kind stands for a schema within itself and for a missing one. It
     stands for the rest, too, when the result grows too large.
     """
     return _Inliner(schema).inlined(schema, ())
@@ -168,7 +168,7 @@ def with_keys(schema: Schema, keywords: Iterable[str]) -> Schema:
 
 
 def dereferenced(schema: Schema) -> Schema:
-    """Return the schema with its root's own reference replaced by what it means."""
+    """Return the schema with its root's own reference replaced by its target."""
     root, seen = schema, set[str]()
     while (reference := root.get("$ref")) is not None and reference not in seen:
         seen.add(reference)
@@ -190,7 +190,7 @@ def _variants(document: Schema, root: Schema) -> list[Schema]:
                 for variant in cast("list[Schema]", found)
             ]
             objects = [variant for variant in meant if variant.get("type") == "object"]
-            # One that says no type may be an object as well: then nothing can be said of all.
+            # A part without a type may be an object too, so nothing holds for all parts.
             return objects if all("type" in variant for variant in meant) else []
     return []
 

@@ -52,7 +52,7 @@ WRAPPED: Final = "result"
 
 
 def blocks(contents: Contents, preface: str = "") -> list[Block]:
-    """Return the contents as content blocks, after a text where there is one."""
+    """Return the contents as content blocks, after the preface if it is not empty."""
     shapes = [_block(part) for part in contents.parts]
     return [{"type": "text", "text": preface}, *shapes] if preface else shapes
 
@@ -143,7 +143,7 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
 
 
 def _annotations(tool: Tool[Any, Any]) -> dict[str, Any]:
-    """Return the hints that follow from what the tool declares.
+    """Return the hints that follow from the tool's declarations.
 
     A hint that does not follow from the category is left out, so that clients assume the worse.
     So it is not said whether a `read` reaches the open world, nor whether a `write` destroys.

@@ -31,8 +31,8 @@ _ITEM: Final = re.compile(r"reasoning|compaction|item_reference|mcp_\w+|\w+_call
 class OpenAI:
     """Chat Completions.
 
-    `calls` and `recorded` read messages of both APIs. `schemas` and `results` write those of Chat
-    Completions, and `OpenAIResponses` those of the other.
+    `calls` and `recorded` read messages of both APIs. `schemas` and `results` write for Chat
+    Completions, and `OpenAIResponses` writes for the other API.
 
     Args:
         strict: Whether to ask for strict mode where a schema allows it.
@@ -74,7 +74,7 @@ class OpenAI:
     def recorded(self, document: Any) -> list[ToolCall] | None:
         """Return the calls of recorded messages or response items, None for anything else.
 
-        What stands beside them, a completion or a response, is the reply to them.
+        A completion or a response beside the messages is the reply to them.
         """
         if (streamed := _streamed(document)) is not None:
             return _calls_in(streamed)
@@ -120,7 +120,7 @@ class OpenAIResponses(OpenAI):
 
 
 def _streamed(reply: object) -> list[Any] | None:
-    """Return what the events of a stream of either API come to, None for anything else."""
+    """Return the reply that a stream's events of either API add up to, None for anything else."""
     events = reading.items(reply)
     message = chat_message(events)
     return response_items(events) if message is None else [message]

@@ -41,7 +41,7 @@ FORMATS: Final = frozenset(
 NUMERIC: Final = ("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _PLAIN_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "null"})
 _TYPES: Final = _PLAIN_TYPES | {"object", "array"}
-# These change what a value may look like, so that leaving them out would mislead the model.
+# These change the form of values, so that leaving them out would mislead the model.
 _SHAPING: Final = frozenset(
     {
         "additionalItems",
@@ -63,7 +63,7 @@ def strict_schema(schema: Schema) -> Schema | None:
     """Return the schema in strict form, or None where strict mode cannot express it.
 
     An optional property with a default becomes a required one, whose description names the
-    default. Without a default there is no way to leave it out, so the schema is not strict.
+    default. Without a default it cannot be left out, so the schema is not strict.
     """
     root = object_rooted(schema)
     try:
@@ -168,7 +168,7 @@ class _Strict:
         }
 
     def _settled(self, given: object) -> Schema:
-        """Return an optional property as one that can be required, naming its default."""
+        """Return an optional property in a form that can be required, naming its default."""
         schema = cast("Schema", given) if isinstance(given, dict) else {}
         if "default" not in schema or not self._admits(schema, schema["default"]):
             raise _NotStrictError
@@ -210,7 +210,7 @@ def _single(schema: Schema) -> Schema:
 
 
 def _plain_reference(reference: str) -> bool:
-    return reference == "#" or (reference.startswith("#/$defs/") and reference.count("/") == 2)  # noqa: PLR2004 - those of the prefix
+    return reference == "#" or (reference.startswith("#/$defs/") and reference.count("/") == 2)  # noqa: PLR2004 - the slashes of the prefix
 
 
 def _literal(schema: Schema) -> Schema:
@@ -279,7 +279,7 @@ def _length(values: Iterable[object]) -> int:
 
 
 def _depth(schema: Schema) -> int:
-    """Return how deep objects and arrays nest; what is referred to counts for itself."""
+    """Return how deep objects and arrays nest; a reference's target counts separately."""
     inner = without_keys(schema, frozenset({"$defs"}))
     deepest = max((_depth(part) for part in each_subschema(inner)), default=0)
     types = schema.get("type", ())

@@ -87,7 +87,7 @@ def _text_of(part: object) -> str:
 def arguments(value: object) -> str | bytes | Mapping[str, Any]:
     """Return a call's arguments: text and objects as they are, nothing and `""` as `{}`.
 
-    Anything else becomes its JSON text, so that parsing tells the model what is wrong.
+    Anything else becomes its JSON text, so that parsing tells the model the fault.
     """
     if value is None:
         return "{}"
@@ -111,7 +111,7 @@ def call(
 
 
 def without_end(calls: list[ToolCall]) -> list[ToolCall]:
-    """Return calls whose end did not arrive; the last is refused where it has no arguments."""
+    """Return calls whose end did not arrive; the last is refused if it has no arguments."""
     if not calls or calls[-1].arguments not in ({}, "{}"):
         return calls
     return [*calls[:-1], replace(calls[-1], arguments=CUT_OFF)]
@@ -203,10 +203,10 @@ class Answer:
         text: The text for the model.
         success: Whether the call succeeded.
         is_error: Whether the host refused, rolled back or caught it.
-        call: The call, where it is known.
-        tool: The tool, where there is one.
-        data: The value as compact JSON, where there is one to show.
-        contents: The value, where it is more than text.
+        call: The call, if it is known.
+        tool: The tool, if it is known.
+        data: The value as compact JSON, if a value is shown.
+        contents: The value, if it is more than text.
         preface: The text before the contents.
         feedback: The feedback on the batch of the call, to be read after its result.
     """

@@ -28,7 +28,7 @@ ARGUMENT_EVENTS: Final = "response.function_call_arguments."
 
 @dataclass(slots=True)
 class PartialCall:
-    """A call of which parts have arrived.
+    """A call that has arrived in part.
 
     Args:
         name: The tool that was asked for.
@@ -47,7 +47,7 @@ class PartialCall:
     made_id: str = ""
 
     def add(self, part: object) -> None:
-        """Add a part of the arguments, where there is one."""
+        """Add a part of the arguments, if the event has one."""
         if part and isinstance(part, str):
             self.parts.append(part)
 
@@ -115,7 +115,7 @@ class AnthropicMessage:
         return {}, None
 
     def content(self) -> list[dict[str, Any]]:
-        """Return the blocks, those of calls with their arguments as text."""
+        """Return the blocks; blocks of calls have their arguments as text."""
         inputs = {place: {"input": call.arguments} for place, call in self.calls.items()}
         return [block | inputs.get(place, {}) for place, block in enumerate(self.blocks)]
 
