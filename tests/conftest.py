@@ -71,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="of each test with more cases than N, carry out about N, evenly apart",
     )
+    parser.addoption("--no-caches", action="store_true", help="let hosts share no cached results")
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +95,8 @@ def noisy_machine() -> Iterator[None]:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Hear Ctrl-C, as programs at a terminal do; a shell that runs tests behind takes it away."""
+    if config.getoption("no_caches"):
+        os.environ["TOOLSTILE_NO_CACHE"] = "1"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Workers tell the controller of each test, and ask it of the next one, in two small packets.

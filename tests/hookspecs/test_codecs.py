@@ -330,7 +330,8 @@ def test_secret_params_that_are_not_finite_are_written_as_others_are():
     assert text == b'{"password":"tea","patience":null}'
 
 
-def test_tools_that_share_a_class_share_its_codec():
+def test_tools_that_share_a_class_share_its_codec(monkeypatch):
+    monkeypatch.delenv("TOOLSTILE_NO_CACHE", raising=False)
     codec = codec_of(Spot, owner="one")
     assert codec_of(Spot, owner="another") is codec
     assert codec_of(Spot, owner="params", reveals=True) is not codec

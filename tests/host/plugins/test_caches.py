@@ -19,7 +19,8 @@ from toolstile_hookspecs.support import caches
 
 
 @pytest.fixture(autouse=True)
-def emptied() -> Iterator[None]:
+def emptied(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("TOOLSTILE_NO_CACHE", raising=False)
     Host.forget()
     yield
     Host.forget()
