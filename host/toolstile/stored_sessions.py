@@ -103,7 +103,7 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack, settings: Setti
 
     Raises:
         ConfigurationError: When a ledger would decide, a counter count, or an approval be used up
-            beside it, a resource locks the file in which calls are decided, or nothing notes the
+            beside it, a resource locks the file of calls' decisions, or nothing records the
             approvals that hosts with a common key, or one after the other, use up.
     """
     by_type = {binding.kind: binding for binding in bindings}

@@ -105,7 +105,7 @@ _GROUPS: Final = {
     "Serve": ("mcp", "console", "worker"),
     "Make": ("new", "check", "completion"),
 }
-"""The groups in which the help lists the commands; commands of other plugins follow."""
+"""The groups of commands in the help; commands of other plugins follow."""
 KINDS: Final[Mapping[str, str]] = {
     "suite": "Tools for agents, with their memory in the session.",
     "policy": "A policy that limits agents.",

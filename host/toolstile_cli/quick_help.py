@@ -22,9 +22,9 @@ HELP: Final = frozenset({"-h", "--help"})
 
 
 def quick_help(arguments: Sequence[str]) -> str | None:
-    """Return the help of `toolstile` or of a command, None where plugins have to be asked.
+    """Return the help of `toolstile` or of a command, or None if plugins must be asked.
 
-    They are asked where others than those of Toolstile are there or configured, and where more is
+    They are asked if other plugins than Toolstile's are installed or configured, and if more is
     typed than commands.
     """
     *words, last = arguments or ("--help",)

@@ -1,7 +1,7 @@
-"""The clean end of the process on Ctrl-C, SIGTERM and SIGHUP, and at once when that does not work.
+"""The clean end of the process on Ctrl-C, SIGTERM and SIGHUP, or a kill if that fails.
 
 The first signal raises `Stopped` on the main thread: the running call is rolled back and
-what was done is summed up. A watcher thread gives that a moment, and ends the process
+the calls are summed up. A watcher thread gives that a moment, and ends the process
 when the moment is over or a second signal comes.
 """
 

@@ -79,7 +79,7 @@ class AsyncDriver:
         """Carry a step out, and give it up when its limit says so, or its caller is cancelled.
 
         It is not waited for then: a handler that ignores its cancellation, or whose cleanup
-        hangs, holds nobody up.
+        hangs, delays no other call.
         """
         if isinstance(step, WaitFor) and step.waitable.granted:
             return None

@@ -11,8 +11,8 @@ from collections.abc import Callable
 class Background:
     """An event loop on a daemon thread, started when first needed.
 
-    Closed, it starts another where a call that still runs has something to put back. What was not
-    closed ends with its last user.
+    Closed, it starts another loop if a call that still runs must undo changes. A loop that was
+    never closed ends with its last user.
     """
 
     __slots__ = ("__weakref__", "_end", "_lock", "_loop", "_thread")

@@ -149,7 +149,7 @@ class Limit:
         return mine is not None and (theirs is None or mine < theirs)
 
     def overrun(self) -> float:
-        """Return the seconds by which the timeout is exceeded, 0 if it is not."""
+        """Return the seconds since the timeout, 0 if it is not exceeded."""
         return max((self._paused or time.monotonic()) - self._ends, 0.0)
 
     def fault(self) -> ToolstileError | None:
@@ -186,7 +186,7 @@ class Limit:
 # --- The lifetime of a call
 
 
-# The calls it is among, which are of its own kind.
+# The calls beside it, which are of the same class.
 N = TypeVar("N", bound="Lifetime[Any]")
 HAS_ENDED: Final = "has ended"
 """The state of a call that was not abandoned."""

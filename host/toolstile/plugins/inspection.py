@@ -91,7 +91,7 @@ class Implementation:
         wrapper: Whether `call` returns a generator that goes around the others.
         applies_to: Tells which tools it is asked for; None for all.
         recalls: Tells whether it will answer a call with an earlier result.
-        wants_changes: Whether it is given what the call did to the session, which then has to
+        wants_changes: Whether it takes the call's changes of the session, which then must
             be found out.
         effect_free: Whether it is a lifespan that is entered while a command only looks.
     """

@@ -266,7 +266,7 @@ class TokenSigner:
             "place": "" if place is None else self.mark("place", place),
         }
         text = json.dumps(claims, separators=(",", ":"))
-        # Signed as it is written: there is no other way to write the same token.
+        # The text itself is signed, so that the token has one form only.
         body = f"{VERSION}.{base64.urlsafe_b64encode(text.encode()).decode()}"
         return f"{body}.{self._sign('token', body)}"
 

@@ -92,7 +92,7 @@ class PolicyStore:
 
     A session begins with the content of the file. A call's changes are written after its
     commit, as a change: other sessions' changes stay. Reservations are made under the
-    file's lock, on what is in it then, so that a limit holds over all sessions.
+    file's lock, on its present content, so that a limit holds over all sessions.
     """
 
     def __init__(

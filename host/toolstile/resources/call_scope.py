@@ -276,8 +276,8 @@ class CallScope(Waiter):
     def close(self) -> None:
         """End the scope: every later access raises `CallClosed`.
 
-        Rolls back and gives back exclusive resources that are still held, and closes what lives
-        for the call, newest first. Failures are logged: they change nothing for the call.
+        Rolls back and releases exclusive resources that are still held, and closes the resources
+        of the call, newest first. Failures are logged: they change nothing for the call.
         """
         if self.close_unused():
             return

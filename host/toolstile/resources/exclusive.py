@@ -257,7 +257,7 @@ class Claim:
                 _held.discard(self.lock)
             self.lock.advance()
         if end is not None:
-            # It belongs to a call that has ended; the one that ends now is not to blame.
+            # It belongs to a call that has ended; the call that ends now is not to blame.
             try:
                 end()
             except Exception:

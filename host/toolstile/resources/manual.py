@@ -11,9 +11,9 @@ Participants are:
   has them, and within `tool_transaction` and `PendingToolTracker` also an `Exclusive` one, through
   `begin`, `commit` and `rollback`.
 
-Nothing else does: a resource that can only be branched, one that is built later, and whatever
-happened outside, such as what other programs did to the files of a workspace. An exclusive
-resource is held for the whole transaction; nobody waits for it: requests are refused at once,
+Nothing else does: resources that can only be branched, resources that are built later, and
+effects outside, such as other programs' changes of a workspace. An exclusive
+resource is held for the whole transaction; other requests are refused at once,
 also the transaction's own. Changes that others make to the session meanwhile are
 put back as well, so run one such tool at a time.
 
@@ -165,7 +165,7 @@ def tool_transaction(
 
 
 class PendingToolTracker:
-    """Undoes the changes of failed tools, of which only begin and end are known.
+    """Undoes the changes of failed tools that run outside of the host.
 
     Args:
         session: The session.

@@ -88,7 +88,7 @@ class Failures:
 
         Raises:
             ResourceError: Listing all; its cause is the group of them. An interrupt is
-                raised as it is.
+                raised unchanged.
         """
         self.raise_interruption()
         if self._errors:

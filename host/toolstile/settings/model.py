@@ -171,25 +171,25 @@ class Settings(HostTable):
         approval_spent: The file in which these hosts note used approvals. Left out, they are
             noted where calls of stored sessions are decided.
         approve_diff: Whether contained tools run before a person is asked, who is then shown
-            what they would change; or names of those for which it holds, also as globs.
+            the changes; or the names of such tools, also as globs.
         max_arguments: The most bytes that the arguments of a call may have.
         max_text: The most characters of a call's text for a model. A longer text is cut in its
             middle; a call whose value is structured and longer fails.
-        history_events: The most events of calls that a session keeps, the newest ones; 0 for
+        history_events: The most events of calls that a session keeps, the newest first; 0 for
             any number.
         history_bytes: The most bytes of arguments, texts and values in these events; 0 for any
             number.
         policies: The `[[policies]]` tables: `kind`, maybe `name`, and the kind's fields.
-        policy: The `[policy]` table; with `default = "deny"` what no policy allows is denied,
-            nested calls and those of servers' tools, too.
+        policy: The `[policy]` table; with `default = "deny"` a call that no policy allows is
+            denied, also nested calls and calls of servers' tools.
         plugins: The `[plugins.NAME]` tables as written, by name.
         plugin_files: Python files to load as plugins.
-        prompt_overrides: The file whose texts take the place of those of prompts.
-        tags: The tags of which a tool needs one to be offered; without any, all tools are.
+        prompt_overrides: The file with texts that replace texts of prompts.
+        tags: A tool with none of these tags is not offered; empty for all tools.
         without_tags: The tags of tools that are not offered.
         strict_depends: Whether a handler can only call the tools that its own `depends_on` names;
             else a call of another is logged.
-        tools: The `[tools.NAME]` tables, which correct what authors say of their tools; NAME may
+        tools: The `[tools.NAME]` tables, which correct the declarations of tools; NAME may
             be a glob, over which a tool's own table wins.
         variables: From a dotted key to the environment variable that its value came from.
 

@@ -149,8 +149,8 @@ def overrides(
     Empty variables count as unset. The names of tables there are are recognised in upper case.
 
     Raises:
-        ConfigurationError: For a TOOLSTILE_PLUGINS__ variable that names no key, for one that is
-            misspelt, and for one that stands for what only a file can give.
+        ConfigurationError: For a TOOLSTILE_PLUGINS__ variable that names no key, for a
+            misspelt variable, and for a variable of a key that only a file can set.
     """
     for variable in sorted(environ):
         text = environ[variable]

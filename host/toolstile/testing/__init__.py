@@ -1,7 +1,7 @@
 """Fixtures for pytest and assertions about outcomes, for the tests of plugins.
 
 pytest finds the fixtures by itself; see `toolstile.testing.fixtures`. Names are loaded when first
-used: pytest imports this package in every run, also in those that have nothing to do with
+used: pytest imports this package in every run, also in runs that have nothing to do with
 Toolstile, and before coverage is measured.
 """
 
