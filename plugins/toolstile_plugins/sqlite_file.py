@@ -1,4 +1,4 @@
-"""SQLite files that the processes of one machine share, opened alike by all that keep tables."""
+"""SQLite files that the processes of one machine share, opened alike by every plugin."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ BUSY: Final = 10.0
 FORK_PATIENCE: Final = 15.0
 """Seconds for which a fork waits for a statement; a signal handler may fork within one."""
 MOST_IN_GROUP: Final = 64
-"""Callers that share a commit; others would wait for too long."""
+"""The most callers that share a commit, because more would wait too long."""
 _MOMENT: Final = 0.2
 """Seconds after which a caller that waits for a commit makes it."""
 _MODE: Final = 0o600
-"""The mode of a file: what calls leave in it is private to the user."""
+"""The mode of a file, because its content is private to the user."""
 
 
 class _Connection(sqlite3.Connection):
@@ -46,7 +46,7 @@ def connected(
     Args:
         path: The file; made, with the directories above.
         durability: Whether a commit waits for the disk; see `Durability`.
-        check: Raises where the file is another's, before anything of it changes.
+        check: Raises if the file is another program's, before anything in it changes.
     """
     make_directory_of(path)
     is_new = not path.exists()
@@ -69,7 +69,7 @@ def connected(
 def _switch_over(
     connection: sqlite3.Connection, check: Callable[[sqlite3.Connection], object]
 ) -> None:
-    """Switch a new file over, also while others do so: SQLite itself does not wait for that."""
+    """Switch a new file to WAL mode, also while others do so, for which SQLite does not wait."""
     until = time.monotonic() + BUSY
     while True:
         try:
@@ -97,8 +97,8 @@ class _Group:
 class _Writer:
     """The one connection of this process that writes to a file.
 
-    Its commits are shared, since each may wait for the disk: a caller leaves its changes in the
-    open transaction while others stand in line, and the last of them commits for all.
+    Its commits are shared, because each may wait for the disk: a caller leaves its changes in the
+    open transaction while others are queued, and the last of them commits for all.
     """
 
     def __init__(self, path: Path, durability: Durability) -> None:
@@ -109,7 +109,7 @@ class _Writer:
         self._group: _Group | None = None
         self._connection: sqlite3.Connection | None = None
         self.thread: int | None = None
-        # What SQLite has noticed once, a connection may go on believing.
+        # Set after an error, because a connection may keep a state that SQLite noticed once.
         self.is_stale = False
         self.users = WeakSet[SqliteFile]()
         close_around_forks(self)
@@ -150,7 +150,7 @@ class _Writer:
             with self._lock:
                 connection = None if self.is_stale else self._connection
                 if self._group is None and connection is not None:
-                    # It commits by itself: there is no caller to share that with.
+                    # It commits by itself, because no other caller shares the commit.
                     return connection.execute(statement, values).rowcount
         with self.changing() as connection:
             return connection.execute(statement, values).rowcount
@@ -208,7 +208,7 @@ class _Writer:
             group.ends.put(None)
 
     def finish_group(self) -> None:
-        """Keep what callers have left to be committed."""
+        """Commit the changes that callers have left."""
         with self._lock:
             if self._group is not None:
                 self._commit(self._group)
@@ -264,18 +264,18 @@ def _writer_of(path: Path, durability: Durability) -> _Writer:
 
 
 class SqliteFile:
-    """A file that is read on a connection of its own, and written on the one of the process.
+    """A file with a connection that reads, and the one connection of the process that writes.
 
-    So a look never waits for a transaction. What is asked for within a transaction, on the same
-    thread, is part of it. The file must be on a disk of this machine.
+    So reading never waits for a transaction. A query within a transaction, on the same thread, is
+    part of it. The file must be on a disk of this machine.
 
     Args:
         path: The file.
         durability: See `connected`.
-        title: What is kept in it, for messages, such as `stored sessions`.
-        prepare: Makes the tables, given a new connection.
+        title: Its content, for messages, such as `stored sessions`.
+        prepare: Makes the tables on a new connection.
         check: See `connected`.
-        fault: The error that every method raises when the file cannot be used.
+        fault: The error that every method raises if the file cannot be used.
     """
 
     def __init__(  # noqa: PLR0913 - two for the ledger alone
@@ -303,11 +303,11 @@ class SqliteFile:
 
     @property
     def database(self) -> str:
-        """The file, as all name it that keep tables in it."""
+        """The file, by the name that every plugin with tables in it uses."""
         return str(self.path)
 
     def read(self, query: str, *values: Any) -> list[Any]:
-        """Return what a query finds."""
+        """Return the rows of a query."""
         try:
             writer = self._writer
             if writer is not None and (connection := writer.nested()) is not None:
@@ -345,7 +345,7 @@ class SqliteFile:
             raise self._explained(error) from error
 
     def finish_group(self) -> None:
-        """Keep what callers of this process have left for one of them to commit."""
+        """Commit the changes that callers of this process have left in the open transaction."""
         if (writer := self._writer) is not None and writer.nested() is None:
             writer.finish_group()
 
@@ -354,7 +354,7 @@ class SqliteFile:
         self.read("SELECT 1")
 
     def close(self) -> None:
-        """Close the file; the next use opens it again. A forked child leaves its parent's open."""
+        """Close the file; the next use opens it again. A fork leaves its parent's open."""
         if self._process == os.getpid():
             with self._reading:
                 self._drop()
@@ -461,7 +461,7 @@ class ClosedForForks(Protocol):
     """A user of a file that is closed around each fork."""
 
     def close_for_fork(self) -> bool:
-        """Close the file, and keep others from opening it; False where that takes too long."""
+        """Close the file, and keep others from opening it; False if that takes too long."""
         ...
 
     def reopen_after_fork(self) -> None:
@@ -473,7 +473,7 @@ _closed: Final = threading.local()
 
 
 def close_around_forks(user: ClosedForForks) -> None:
-    """Have a file closed before each fork: the child's SQLite would believe in the parent's locks.
+    """Close a file before each fork, because the child's SQLite would rely on the parent's locks.
 
     A Host in the child would then open the same file without locks of its own. Its writes would
     be lost when the parent closes the file.
