@@ -52,7 +52,7 @@ def toolstile_resources(settings: ApprovalSettings) -> list[Binding[Any]]:
 @hookimpl
 @effect_free
 def toolstile_lifespan() -> AbstractContextManager[HeldGrants]:
-    """Keep the grants of a host without an inbox as long as it is open."""
+    """Keep the grants of a host without an inbox while the host is open."""
     return nullcontext(HeldGrants())
 
 

@@ -17,15 +17,15 @@ class KeptQuestion(Protocol):
 
     @property
     def request(self) -> ApprovalRequest:
-        """The request; its `withdrawn` is cancelled once nobody waits for this person."""
+        """The request; its `withdrawn` is cancelled once no call waits for this person."""
         ...
 
     def answer(self, given: ApprovalAnswer, terms: Terms | None = None) -> str:
-        """Keep what the person says, or grant it by terms; return why that does not count."""
+        """Keep the person's answer, or a grant by terms; return why the answer does not count."""
         ...
 
     def end(self) -> str:
-        """Return who was first, or why nobody waits any more; "" while the question waits."""
+        """Return who answered first, or why the question is closed; "" while the question waits."""
         ...
 
     def proof(self) -> str:
@@ -52,7 +52,7 @@ class Way(Protocol):
     """A way to ask a person."""
 
     def reach(self) -> Reached | None:
-        """Return the person whom a call that asks now can reach, None where there is nobody."""
+        """Return the person whom a call can reach now, or None."""
         ...
 
 
@@ -75,7 +75,7 @@ WAYS: Final[Mapping[str, type[Way]]] = {
 
 def person() -> Principal:
     """Return the user of this process, with the groups that the system gives them."""
-    import grp  # not there on every system; then nobody has groups to be known by
+    import grp  # absent on some systems, whose users then have no groups
 
     names: list[str] = []
     for number in os.getgroups():

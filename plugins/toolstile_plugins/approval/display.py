@@ -11,7 +11,7 @@ from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.cli_support import described_category, printable_lines
 
 MASK: Final = "*** (unchanged)"
-"""Stands for a secret; left as it is in an edit, the secret stays."""
+"""Stands for a secret; an edit that keeps the mask keeps the secret."""
 
 LINES: Final = 60
 """Lines beyond which each argument, and the diff, is shortened unless all are asked for."""

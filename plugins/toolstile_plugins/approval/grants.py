@@ -1,4 +1,4 @@
-"""Grants: approvals that last, each bound to what one question asked."""
+"""Grants: approvals that last, each bound to the subject of one question."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Scope = Literal["session", "principal", "everybody"]
 SCOPES: Final = get_args(Scope)
 """The scopes of a grant, each wider than the one before."""
 HOURS: Final = 8.0
-"""The time for which a grant holds where nobody says more."""
+"""The hours for which a grant is valid by default."""
 MOST_HOURS: Final = 720.0
 """The longest time for which a grant holds."""
 _FOR: Final[dict[Scope, str]] = {
@@ -61,7 +61,7 @@ class Grant:
     via: str
 
     def covers(self, question: Question) -> bool:
-        """Tell whether a person has approved what a new question asks about."""
+        """Tell whether the grant covers the subject of a new question."""
         return (
             not question.by_person
             and question.created < self.expires
@@ -121,7 +121,7 @@ class Terms:
         return "it is for 1 time or more." if self.times is not None and self.times < 1 else None
 
     def grant(self, question: Question, by: Principal, via: str, now: datetime) -> Grant:
-        """Return a grant of what a question asks about, and of no more."""
+        """Return a grant of exactly the subject of a question."""
         return Grant(
             id=uuid4().hex[:12],
             tool=question.tool,
@@ -156,7 +156,7 @@ class Grants(Protocol):
 
 
 class HeldGrants:
-    """Grants that end with the host; nobody lists or revokes them."""
+    """Grants that end with the host and cannot be listed or revoked."""
 
     def __init__(self) -> None:
         self._grants: list[Grant] = []

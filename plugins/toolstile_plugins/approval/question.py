@@ -22,7 +22,7 @@ def question_of(request: ApprovalRequest, expires: timedelta = timedelta()) -> Q
     secrets = [*secrets_of(arguments, schema)]
     run = None if context.adapter is None else context.run_context
     now = context.clock.now()
-    # All that tells a tool from another one of its name, without the code of its handler.
+    # Everything that distinguishes two tools of one name, except the code of the handler.
     handler: Any = tool.handler
     code = [getattr(handler, name, None) for name in ("__module__", "__qualname__")]
     effect = [tool.category, tool.consequence, tool.contained, tool.isolation]

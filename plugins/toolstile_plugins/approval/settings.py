@@ -11,7 +11,7 @@ class Mode(StrEnum):
     """The approver."""
 
     AUTO = "auto"
-    """The person at the terminal, where there is one; else nobody."""
+    """The person at the terminal if there is a terminal; without one, calls are denied."""
     ASK = "ask"
     """The person at the terminal, also where standard input is something else."""
     ALL = "all"

@@ -29,11 +29,11 @@ _turn = renewed_in_forks(__name__, "_turn", threading.Lock)
 
 
 class Unavailable(Exception):
-    """There is no terminal."""
+    """The process has no terminal."""
 
 
 class Withdrawn(Exception):
-    """Nobody waits for the answer any more."""
+    """The question was withdrawn before the answer."""
 
 
 class Terminal:
@@ -81,7 +81,7 @@ class Terminal:
         return data.decode(errors="replace").rstrip("\r\n") if data else None
 
     def _forget_typed(self) -> None:
-        import termios  # not there on every system; then there is no terminal of this kind
+        import termios  # absent on some systems, which have no such terminal
 
         try:
             termios.tcflush(self.source, termios.TCIFLUSH)

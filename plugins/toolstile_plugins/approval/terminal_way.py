@@ -42,7 +42,7 @@ class TerminalWay:
         self._mode = settings.mode
 
     def reach(self) -> Reached | None:
-        """Return the user of this process, None where there is no terminal to ask them at."""
+        """Return the user of this process, or None without a terminal."""
         if self._mode not in _ASKS:
             return None
         try:
@@ -53,13 +53,13 @@ class TerminalWay:
 
     async def _ask(self, kept: KeptQuestion) -> None:
         future = _asking.submit(copy_context().run, self._talk, kept)
-        # One that still waits for its turn is never shown.
+        # A question that still waits for its turn is never shown.
         kept.request.withdrawn.on_cancel(future.cancel)
         asked = asyncio.wrap_future(future)
         try:
             await asyncio.shield(asked)
         finally:
-            # The prompt goes away before the call goes on.
+            # The prompt disappears before the call continues.
             await asyncio.wait([asked])
 
     def _talk(self, kept: KeptQuestion) -> None:
@@ -73,7 +73,7 @@ class TerminalWay:
 
 
 def _talk_at(terminal: Terminal, kept: KeptQuestion) -> None:
-    """Ask until an answer counts, or somebody else was first."""
+    """Ask until an answer counts, or another person answered first."""
     end = ""
     while not end:
         dialogue = Dialogue(terminal, kept.request)

@@ -1,4 +1,4 @@
-"""A counter in memory, for one host, and for what counts beside another counter."""
+"""A counter in memory, for one host, and for dry runs beside another counter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.counter import Counter, Reservation
 
 _MANY: Final = 1000
-"""Reservations from which on all that have expired are removed, not only those of a key."""
+"""The number of reservations above which the expired ones of all keys are removed."""
 
 
 class Held(NamedTuple):
@@ -71,7 +71,7 @@ class MemoryCounter:
         return Reservation(granted=False, used=used, wait=wait)
 
     def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
-        """Let a reservation count with what it came to, 0 for nothing; an unknown id is over."""
+        """Set the final amount of a reservation, 0 to release it; an unknown id has expired."""
         check_amount(amount)
         with self._lock:
             key = self._keys.get(id)
@@ -83,13 +83,13 @@ class MemoryCounter:
                 del self._held[key][id], self._keys[id]
 
     def read(self, key: str, *, now: datetime) -> float:
-        """Return the sum of what counts under a key."""
+        """Return the sum of the reservations of a key."""
         with self._lock:
             own = sum(each.amount for each in self._counting(key, now.timestamp()))
             return self._below(key, now) + own
 
     def apart(self, *, anew: bool) -> MemoryCounter:
-        """Return a counter in memory that goes on from here, or begins anew: for dry runs."""
+        """Return a counter in memory for dry runs, which starts from these amounts or from zero."""
         return MemoryCounter(None if anew else self)
 
     def _below(self, key: str, now: datetime) -> float:
@@ -111,7 +111,7 @@ class MemoryCounter:
 
 
 def check_amount(amount: float) -> None:
-    """Raise `StateError` where an amount would free what others have reserved."""
+    """Raise `StateError` if an amount would free the reservations of others."""
     if not 0 <= amount < 2**62:
         raise StateError(
             f"{amount} cannot be counted. Count an amount that is not below 0, and below 2**62."
@@ -119,7 +119,7 @@ def check_amount(amount: float) -> None:
 
 
 def wait_of(over: float, held: list[tuple[float, float]], now: float) -> float | None:
-    """Return the seconds until enough of what is held has expired; None where it never has.
+    """Return the seconds until enough reservations have expired; None if they never do.
 
     Args:
         over: By how much the limit would be exceeded now.

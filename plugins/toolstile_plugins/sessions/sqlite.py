@@ -107,7 +107,7 @@ class SqliteSessions:
         return f"sessions:{self._identity}:{decision_id}:{self.database}"
 
     def decided(self, key: str) -> bool | None:
-        """Tell whether the decision of a key was made; None where it is another store's."""
+        """Tell whether the decision of a key was made; None if another store made it."""
         kind, _, rest = key.partition(":")
         identity, _, rest = rest.partition(":")
         decision_id = rest.partition(":")[0]
@@ -213,7 +213,7 @@ def fault_of_version(connection: sqlite3.Connection) -> tuple[str, str] | None:
 # --- Counters
 
 
-# What has no type stays what it was given as: whole numbers are added as such.
+# Because the column has no type, whole numbers stay whole numbers in sums.
 _COUNT_TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS toolstile_counts (
         id TEXT NOT NULL PRIMARY KEY, key TEXT NOT NULL, amount NOT NULL, at REAL NOT NULL,
@@ -225,7 +225,7 @@ _COUNT_TABLES: Final = (
 _HAS_COUNTS: Final = "SELECT 1 FROM sqlite_master WHERE name = 'toolstile_counts'"
 _EXPIRE: Final = "DELETE FROM toolstile_counts WHERE until <= ?"
 _IS_THERE: Final = "SELECT 1 FROM toolstile_counts WHERE id = ?"
-# A clock that was set back by more than a window does not count what was reserved before.
+# If a clock was set back by more than a window, earlier reservations do not count.
 _COUNTS: Final = "FROM toolstile_counts WHERE key = ? AND until > ? AND at - (until - at) <= ?"
 _SUM: Final = f"SELECT coalesce(sum(amount), 0) {_COUNTS}"
 _HELD: Final = f"SELECT amount, until {_COUNTS}"
@@ -283,7 +283,7 @@ class SqliteCounter:
         return Reservation(granted=False, used=used, wait=wait)
 
     def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
-        """Let a reservation count with what it came to, 0 for nothing; an unknown id is over."""
+        """Set the final amount of a reservation, 0 to release it; an unknown id has expired."""
         check_amount(amount)
         with self._file.writing() as connection:
             _make_tables(connection)
@@ -293,7 +293,7 @@ class SqliteCounter:
                 connection.execute(_GIVE_BACK, (id,))
 
     def read(self, key: str, *, now: datetime) -> float:
-        """Return the sum of what counts under a key."""
+        """Return the sum of the reservations of a key."""
         if not self._file.read(_HAS_COUNTS):
             return 0
         moment = now.timestamp()
@@ -301,7 +301,7 @@ class SqliteCounter:
         return used
 
     def apart(self, *, anew: bool) -> MemoryCounter:
-        """Return a counter in memory that goes on from here, or begins anew: for dry runs."""
+        """Return a counter in memory for dry runs, which starts from these amounts or from zero."""
         return MemoryCounter(None if anew else self)
 
 
