@@ -280,8 +280,8 @@ def test_a_spoilt_file_is_told_before_anything_runs(run, tmp_path):
         (
             'kind = "read_before_write"\nroot = "wikki"',
             (
-                "ReadBeforeWritePolicy: root: {here} is not a directory"
-                "/wikki. Make it, or name the one that the tools work in."
+                "ReadBeforeWritePolicy: root: {here}/wikki is not a directory. "
+                "Make it, or name the directory of the tools."
             ),
         ),
         ('kind = "quota"\nmax_calls = 3\nkeep = 3', "keep: expected text, the name of a JSON file"),

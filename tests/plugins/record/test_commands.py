@@ -658,8 +658,8 @@ def test_a_file_of_another_kind_is_no_damaged_record(toolstile, command, content
     Path("other").write_bytes(content)
     status, out, err = toolstile(*command, "other")
     assert (status, out) == (2, "")
-    assert err.startswith("toolstile: error: other is not a record: it has no line of one.")
-    assert "with `toolstile run other`." in err
+    assert err.startswith("toolstile: error: other is not a record: no line of it is part of one.")
+    assert "use `toolstile run other`." in err
 
 
 @pytest.mark.parametrize("end", [1, 5, 40])

@@ -629,7 +629,7 @@ def test_only_a_record_that_is_as_it_was_written_is_loaded(desk, path, damage):
     told = {
         "changed": "line 3: it differs from the written line",
         "empty": "is empty",
-        "other": "is not a record: it has no line of one",
+        "other": "is not a record: no line of it is part of one",
     }
     with pytest.raises(RecordError, match=told[damage]):
         Recording.load(path)

@@ -123,7 +123,7 @@ def test_tools_that_appear_while_the_host_is_open_can_be_called(yard, own_server
     yard.open({"demo": {**own_server, "protocol": protocol}})
     assert yard.call("demo_shrink").status is Status.UNKNOWN_TOOL
     if protocol == "2026-07-28":
-        yard.until(lambda: "MCP server demo tells of changes" in caplog.text, "it was asked to")
+        yard.until(lambda: "MCP server demo reports changes" in caplog.text, "it was asked to")
     assert yard.call("demo_grow").text == "grown"
     yard.until(lambda: "demo_shrink" in yard.names(), "the tool appears")
     assert yard.call("demo_shrink").text == "shrunk"
@@ -136,7 +136,7 @@ def test_why_a_server_tells_of_no_changes_is_logged(yard, caplog, monkeypatch):
     caplog.set_level(logging.DEBUG, "toolstile.mcp")
     monkeypatch.setattr(Client, "listen", refuse)
     yard.open({"demo": yard.sdk(protocol="2026-07-28")})
-    yard.until(lambda: "MCP server demo tells of no changes" in caplog.text, "it is logged")
+    yard.until(lambda: "MCP server demo reports no changes" in caplog.text, "it is logged")
     assert "no subscriptions today" in caplog.text
     assert yard.call("demo_add", a=1, b=1).text == "2"
 
@@ -174,10 +174,10 @@ def test_tools_that_were_met_are_there_while_their_server_is_away(yard):
     yard.open({"one": {"command": "/none/no-such-program-here"}})
     assert yard.names() == ["one_say"]
     away = yard.call("one_say", text="y")
-    assert "cannot be reached: there is no program no-such-program-here" in away.text
+    assert "cannot be reached: the program no-such-program-here does not exist" in away.text
     assert "Nothing was sent" in away.text
     advice = away.event.attributes["toolstile.for_operator"]
-    assert "there is no program /none/no-such-program-here" in advice
+    assert "the program /none/no-such-program-here does not exist" in advice
     assert advice.endswith("`toolstile mcp check` tries again.")
 
 

@@ -1,4 +1,4 @@
-"""`toolstile mcp check` connects to each server and says what is to be looked at."""
+"""`toolstile mcp check` connects to each server and says which tools need attention."""
 
 from __future__ import annotations
 

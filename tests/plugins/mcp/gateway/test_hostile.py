@@ -81,7 +81,7 @@ def test_a_server_that_never_gets_ready_is_given_up(yard):
 def test_a_missing_program_costs_only_its_own_tools(yard):
     yard.open({"gone": {"command": "no-such-program-here"}, "good": yard.raw("plain")})
     missing = yard.call("gone_say", text="x")
-    assert "there is no program no-such-program-here" in missing.text
+    assert "the program no-such-program-here does not exist" in missing.text
     assert yard.call("good_say", text="x").success
 
 

@@ -190,7 +190,7 @@ class TestMissing:
     def test_in_one_line_on_stderr(self, configured, capsys, command):
         main(command.split())
         lines = capsys.readouterr().err.splitlines()
-        for name, why in (("gone", "there is no program"), ("away", "no connection can be made")):
+        for name, why in (("gone", "the program"), ("away", "no connection can be made")):
             (line,) = [line for line in lines if f"server {name} " in line]
             assert "another attempt" not in line
             assert f"The MCP server {name} cannot be reached: {why}" in line
