@@ -145,7 +145,6 @@ class CommandResult:
 
     @property
     def links(self) -> tuple[ResourceLink, ...]:
-        """The links to long outputs, for clients."""
         return tuple(
             ResourceLink(
                 f"{WORKSPACE_URI}{whole.path}",
@@ -158,7 +157,6 @@ class CommandResult:
         )
 
     def render(self) -> str:
-        """Return the text for the model."""
         lines = [f"exit code {self.exit_code} after {self.duration_ms / 1000:.1f} seconds"]
         if self.sandbox == "none":
             lines[0] += ", without a sandbox: its effects outside of the workspace stay"

@@ -53,7 +53,6 @@ class Collected:
         self._tail_size = 0
 
     def add(self, data: bytes) -> None:
-        """Add bytes."""
         self._size += len(data)
         room = max(self._limit, self._whole) - len(self._head)
         self._head += data[:room]
@@ -64,7 +63,6 @@ class Collected:
                 self._tail_size -= len(self._tail.popleft())
 
     def output(self) -> Output:
-        """Return the output so far."""
         if self._size <= self._limit:
             return Output(bytes(self._head))
         kept = bytes(self._head) + b"".join(self._tail)

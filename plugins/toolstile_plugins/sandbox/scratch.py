@@ -86,7 +86,6 @@ class Cgroup:
             (directory / "cgroup.procs").write_text(str(process))
 
     def notes(self) -> Iterator[str]:
-        """Yield the limits that were reached, a sentence each."""
         for directory in self._made:
             with suppress(OSError):
                 if _killed(directory):

@@ -62,7 +62,6 @@ class Content(Protocol):
         return None
 
     def read(self) -> bytes:
-        """Return the whole content."""
         with self.open() as stream:
             return stream.read()
 
@@ -98,7 +97,6 @@ class Node:
 
     @property
     def readonly(self) -> bool:
-        """True if its mode forbids writing."""
         return self.mode is not None and not self.mode & _WRITE_BITS
 
     @property
@@ -222,11 +220,9 @@ class WriteStream(io.RawIOBase):
         self._size = 0
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def write(self, data: Buffer, /) -> int:
-        """Add bytes to the content."""
         if self.closed:
             raise ValueError("The stream is closed, so nothing more can be written to it.")
         view = memoryview(data).cast("B")
@@ -235,7 +231,6 @@ class WriteStream(io.RawIOBase):
         return len(view)
 
     def tell(self) -> int:
-        """Return the number of bytes written."""
         return self._size
 
     def close(self) -> None:
@@ -408,7 +403,6 @@ class Attachments:
         return path
 
     def get(self, path: str) -> Node | None:
-        """Return the attachment at a path."""
         return self._nodes.get(path)
 
     def refusal(self, path: str) -> str | None:

@@ -112,7 +112,6 @@ class Notes:
         self.unsearched: dict[str, str] = {}
 
     def say(self, text: str) -> None:
-        """Add a sentence, once."""
         self._said[text] = None
 
     def hidden(self, directory: str, names: Mapping[str, str]) -> None:
@@ -125,7 +124,6 @@ class Notes:
             )
 
     def all(self) -> Sequence[str]:
-        """Return the notes as sentences."""
         said = list(self._said)
         said += _summed_up(self.left_out, "directory", "directories", "left out")
         said += _summed_up(self.unsearched, "file", "files", "not searched")

@@ -223,7 +223,6 @@ class Pattern:
             pending.extend(reversed(below))
 
     def matches(self, path: str) -> bool:
-        """Return whether a canonical path matches."""
         places = self._start()
         for name in path.split("/"):
             places = self._step(places, name)

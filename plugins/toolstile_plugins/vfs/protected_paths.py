@@ -364,7 +364,6 @@ class ProtectedPaths:
         *,
         context: ToolContext,
     ) -> PolicyDecision:
-        """Ask a person if any change is of a protected path."""
         session = context.session.id
         known = self._environments.get(session, set())
         look = _Look(changes, self._protected, known, self._repositories)

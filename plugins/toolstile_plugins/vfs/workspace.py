@@ -173,7 +173,6 @@ class VirtualFilesystem:
         self.store.recover(decided)
 
     def close(self) -> None:
-        """Close the files."""
         self.store.close()
 
     # --- for transactions by hand ---
@@ -231,7 +230,6 @@ class VirtualFilesystem:
 
     @property
     def directories(self) -> Sequence[str]:
-        """The directories of this machine that it shows."""
         return self.store.directories
 
     _put_back = _changing(Overlay.put_back)
@@ -301,7 +299,6 @@ class WorkspaceBranch:
 
     @property
     def changed(self) -> bool:
-        """True if the call has changed anything so far."""
         return self._layer.changed
 
     def diff(self) -> str:
@@ -315,7 +312,6 @@ class WorkspaceBranch:
 
     @cached_property
     def policies(self) -> Sequence[ProtectedPaths]:
-        """The policy about protected paths."""
         return () if self._protecting is None else (self._protecting(),)
 
     def show_first(self, paths: Sequence[str]) -> None:

@@ -64,7 +64,6 @@ class Layer(Base):
 
     @property
     def changed(self) -> bool:
-        """True when anything is written or removed."""
         return bool(self._made)
 
     # --- as a base ---
@@ -274,7 +273,6 @@ class Checkpoints:
         self._lock = threading.Lock()
 
     def make(self) -> Checkpoint:
-        """Return a checkpoint of now."""
         checkpoint = Checkpoint()
         with self._lock:
             self._held.add(checkpoint)

@@ -268,7 +268,6 @@ class Podman:
             )
 
     def remove_strays(self) -> None:
-        """Remove the containers of killed hosts."""
         self._has_looked = True
         if names := list(self._strays()):
             self._program.remove(*names).wait()

@@ -105,7 +105,6 @@ class Change:
 
     @property
     def changes_kind(self) -> bool:
-        """True if a node of another kind takes its place."""
         return self.kind is not None and self.after is not None and self.after.kind != self.kind
 
     @property
@@ -374,7 +373,6 @@ class HeldWorkspace:
         return None if self._attempt() else self._acquire_async()
 
     def branch(self, context: ToolContext, parent: Any | None) -> ResourceBranch:
-        """Return the branch for the retry."""
         return self._branch(context, parent, self)
 
     def release(self) -> None:

@@ -84,7 +84,6 @@ class Checks:
         self._cause: Exception | None = None
 
     def add(self, fault: str) -> None:
-        """Add a fault with its remedy."""
         if fault not in self._faults:
             self._faults.append(fault)
 
@@ -185,7 +184,6 @@ class Checks:
             self.add(reason_of(error))
 
     def size(self, path: str, size: int, most: int, remedy: str) -> None:
-        """Check that a file is not too large."""
         if size > most:
             self.add(f"{shown(path)} {too_large(size, most)} {remedy}")
 

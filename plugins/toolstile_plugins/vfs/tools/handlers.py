@@ -87,7 +87,6 @@ class Page(Generic[T]):
 
     @property
     def is_whole(self) -> bool:
-        """True if it holds all items."""
         return self.first == 1 and not self.more
 
     @property
@@ -131,7 +130,6 @@ class Handlers:
     config: VfsConfig
 
     def list_directory(self, params: ListDirectory, *, context: ToolContext) -> ToolResult[Listing]:
-        """Show the entries of a directory."""
         with checking(context, f"Cannot list {shown(params.path)}") as checks:
             checks.directory(params.path)
             checks.pass_or_refuse()
@@ -179,7 +177,6 @@ class Handlers:
         return ToolResult.ok(value, message=checks.noted(message))
 
     def glob_files(self, params: GlobFiles, *, context: ToolContext) -> ToolResult[Found]:
-        """Find files by their paths."""
         with checking(context, f"Cannot look for {params.pattern}") as checks:
             checks.directory(params.path)
             checks.pass_or_refuse()
@@ -193,7 +190,6 @@ class Handlers:
         return ToolResult.ok(found, message=checks.noted(message))
 
     def grep_files(self, params: GrepFiles, *, context: ToolContext) -> ToolResult[Matches]:
-        """Find lines by a regular expression."""
         with checking(context, f"Cannot search for {params.pattern}") as checks:
             checks.existing(params.path)
             checks.pass_or_refuse()
@@ -215,7 +211,6 @@ class Handlers:
         return cut(items, show, offset=params.offset, limit=params.limit, max_chars=most)
 
     def write_file(self, params: WriteFile, *, context: ToolContext) -> ToolResult[Written]:
-        """Write a whole text file."""
         with checking(context, f"Cannot write {shown(params.path)}") as checks:
             files = checks.files
             before = checks.target(params.path, overwrite=params.overwrite)
@@ -242,7 +237,6 @@ class Handlers:
         return ToolResult.ok(Written(params.path, size, before is None), message=message)
 
     def edit_file(self, params: EditFile, *, context: ToolContext) -> ToolResult[Edited]:
-        """Replace a piece of text."""
         with checking(context, f"Cannot edit {shown(params.path)}") as checks:
             files = checks.files
             text = self._text(checks, params)
@@ -269,7 +263,6 @@ class Handlers:
         return ToolResult.ok(value, message=message)
 
     def delete_file(self, params: DeleteFile, *, context: ToolContext) -> ToolResult[Deleted]:
-        """Delete a file or a directory."""
         with checking(context, f"Cannot delete {shown(params.path)}") as checks:
             files = checks.files
             stat = checks.existing(params.path)
@@ -290,11 +283,9 @@ class Handlers:
         return ToolResult.ok(Deleted(params.path, gone), message=message)
 
     def copy_file(self, params: CopyFile, *, context: ToolContext) -> ToolResult[Transferred]:
-        """Copy a file or a directory."""
         return self._transfer("copy", params, context)
 
     def move_file(self, params: MoveFile, *, context: ToolContext) -> ToolResult[Transferred]:
-        """Move or rename a file or a directory."""
         return self._transfer("move", params, context)
 
     def _transfer(

@@ -180,7 +180,6 @@ class Entry:
     target: str = ""
 
     def render(self, name: str | None = None) -> str:
-        """Return it as a line, under another name if given."""
         text = self.named(name)
         if self.kind == "file":
             text += f"  {size_of(self.size)}"
@@ -215,7 +214,6 @@ class Listing:
     total: int
 
     def render(self) -> str:
-        """Return a line for each entry."""
         return "\n".join(entry.render(entry.path.rpartition("/")[2]) for entry in self.entries)
 
 
@@ -242,7 +240,6 @@ class FileText:
     kind: Literal["text", "binary", "large"] = "text"
 
     def render(self) -> str:
-        """Return the text, numbered if asked for."""
         if not self.line_numbers:
             return self.content
         width = len(str(self.last_line))
@@ -256,7 +253,6 @@ class _Change:
     __slots__ = ()
 
     def render(self) -> str:
-        """Return nothing."""
         return ""
 
 
@@ -335,7 +331,6 @@ class Found:
     total: int
 
     def render(self) -> str:
-        """Return a line for each path."""
         return "\n".join(
             f"{entry.named()}  (executable)" if entry.executable else entry.named()
             for entry in self.entries
@@ -357,7 +352,6 @@ class Matches:
     more: bool
 
     def render(self) -> str:
-        """Return `path:line: text` for each."""
         return "\n".join(line_of(match) for match in self.matches)
 
 

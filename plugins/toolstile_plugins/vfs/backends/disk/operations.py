@@ -105,7 +105,6 @@ class Slots:
 
     @classmethod
     def make(cls, area: int, *, fsync: bool) -> Slots:
-        """Make a new one."""
         name = f"{_PREFIX}{secrets.token_hex(8)}"
         os.mkdir(name, 0o700, dir_fd=area)
         return cls(area, name, fsync=fsync)
@@ -116,7 +115,6 @@ class Slots:
         return sorted(name for name in names if name.startswith(_PREFIX))
 
     def write(self, record: Record) -> None:
-        """Write the record of a commit that is prepared."""
         handle = os.open("prepared", CREATE_FILE, 0o600, dir_fd=self.descriptor)
         try:
             data = _adapter().dump_json(record)
@@ -130,7 +128,6 @@ class Slots:
             os.close(handle)
 
     def change_state(self, before: State, after: State) -> None:
-        """Rename the record to another state."""
         os.rename(before, after, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         if self._fsync:
             os.fsync(self.descriptor)
