@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
@@ -69,8 +69,7 @@ def installed() -> tuple[PluginSource, ...]:
 
     Toolstile's own come first, then all others by name and distribution.
     """
-    finders = (each if isinstance(each, Hashable) else id(each) for each in sys.meta_path)
-    return _installed(tuple(finders), tuple(_stamps()))
+    return _installed(tuple(sys.meta_path), tuple(_stamps()))
 
 
 @cached(8)

@@ -196,9 +196,10 @@ def hook_faults(plugin: object, hooks: Mapping[str, tuple[str, ...]]) -> Sequenc
     known = tuple(hooks.items())
     if not isinstance(plugin, types.ModuleType):
         return _hook_faults(plugin, known)
+    members: dict[str, object] = vars(plugin)
     functions = tuple(
-        (name, value if isinstance(value, types.FunctionType) else type(value))
-        for name, value in vars(plugin).items()
+        (name, value if isinstance(value, types.FunctionType) else type(value).__name__)
+        for name, value in members.items()
         if name.startswith(HOOK_PREFIX) or isinstance(value, types.FunctionType)
     )
     return _faults_of_module(plugin, known, functions)
