@@ -104,7 +104,7 @@ def read_turns(
         # Lines that are not objects, and calls with a misspelt key, are reported line by line.
         is_listed = len(values) > 1
         if all(isinstance(value, dict) for value in values):
-            is_listed = any(key in KEYS or suggest(key, KEYS) for key in first)
+            is_listed = any(key in KEYS or suggest(key, KEYS) for key in cast("Any", first))
         if not is_listed:
             raise _not_a_conversation(source, dialects())
     return [UserTurn((), _calls(lines, source))]

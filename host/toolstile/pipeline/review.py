@@ -6,7 +6,7 @@ import textwrap
 from collections import deque
 from collections.abc import Generator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from toolstile.drivers.job import Staged, Step
 from toolstile.pipeline.approval import approve, canonical, digest_of
@@ -181,7 +181,7 @@ def describe(call: ActiveCall) -> Generator[Step, Any, str]:
         if not callable(getattr(each, "diff", None)):
             silent.append(name)
             continue
-        shown = yield from perform(call, each, "diff", settle)
+        shown = cast("object", (yield from perform(call, each, "diff", settle)))
         if shown:
             parts.append(_part(name, str(shown)))
     if silent:

@@ -11,6 +11,9 @@ from toolstile_hookspecs.services.approval_store import Question
 from toolstile_hookspecs.services.json_forms import ANSWER, PRINCIPAL, QUESTION
 from toolstile_hookspecs.support.text import wire_time
 
+_EARLIER = ("answer", "by", "via", "at", "reason")
+"""The fields of an answer as earlier versions stored them: in a list."""
+
 
 def question_of(row: Sequence[Any]) -> Question:
     """Return the question of a row: its JSON, seal, state, answer, and the proof of the answer.
@@ -21,9 +24,9 @@ def question_of(row: Sequence[Any]) -> Question:
     text, sealed, state, answer, proof = row
     given = None
     if answer is not None:
-        found = json.loads(answer)
-        if isinstance(found, list):  # written by an earlier version
-            found = dict(zip(("answer", "by", "via", "at", "reason"), found, strict=True))
+        found: list[Any] | dict[str, Any] = json.loads(answer)
+        if isinstance(found, list):
+            found = dict(zip(_EARLIER, found, strict=True))
         given = ANSWER.read({**found, "sealed": proof})
     beside = {"sealed": sealed, "state": state, "answer": given}
     question = QUESTION.read({**json.loads(text), **beside})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -74,9 +74,11 @@ class LedgerSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_another_place(cls, table: Any) -> Any:
-        if not isinstance(table, dict) or not (found := table.keys() & {"store", "url"}):
-            return table
-        store = "postgres" if "url" in found else str(table["store"])
+        given = cast("dict[str, Any]", table) if isinstance(table, dict) else {}
+        found = given.keys() & {"store", "url"}
+        if not found:
+            return cast("Any", table)
+        store = "postgres" if "url" in found else str(given["store"])
         line = _REPLACED.get(store)
         instead = (
             f", and write in [plugins.database]: {line}" if line else "; a file needs no store"

@@ -84,7 +84,7 @@ class Source(Base):
         return self._entries(directory).get(name)
 
     def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
-        names = {name: node.kind for name, node in self._entries(path).items()}
+        names: dict[str, Kind] = {name: node.kind for name, node in self._entries(path).items()}
         return names, self._hidden.get(path, {})
 
     def read(self, path: str) -> bytes:
