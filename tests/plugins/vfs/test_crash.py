@@ -360,7 +360,7 @@ class TestDecidedElsewhere:
         files = on_disk(undecided)
         assert "whether it was decided" in (files.store.notice() or "")
         files.recover(lambda _: None)
-        with pytest.raises(PermissionError, match=r"a\.txt.* the store that knows of the call has"):
+        with pytest.raises(PermissionError, match=r"a\.txt.* store that decides about the call"):
             files.write("a.txt", "x")
         assert number_in(undecided) == 0
 
@@ -390,7 +390,7 @@ class TestDecidedElsewhere:
     def test_gives_no_program_the_directory(self, undecided: Path, on_disk: Open) -> None:
         files = on_disk(undecided)
         files.recover(lambda _: None)
-        with pytest.raises(StateError, match="nobody can say yet"), files.exclusive_path():
+        with pytest.raises(StateError, match="decided is unknown"), files.exclusive_path():
             pass
 
     @pytest.mark.parametrize("answer", [True, False])
