@@ -67,7 +67,8 @@ def test_a_few_cuts_lose_nothing_that_was_acknowledged(
 
 @pytest.mark.slow
 def test_they_do_where_nothing_waits_for_the_disk(disk: MirroredDisk, library: Path) -> None:
-    found = drive(disk, library, cuts=3, settings={"durability": "process"})
+    # Several, because a cut is at a random instant, and some lose nothing.
+    found = drive(disk, library, cuts=12, settings={"durability": "process"})
     told = " ".join(found.faults)
     assert "is forgotten" in told
     assert "is not recorded" in told
