@@ -137,12 +137,12 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
     assert lines_of(core) <= CORE_LINES
 
 
-CORE_LINES = 3699
+CORE_LINES = 3636
 MAX_LINES = {
-    "toolstile_hookspecs": 18286,
+    "toolstile_hookspecs": 17785,
     "toolstile": 19869,
     "toolstile_cli": 5852,
-    "toolstile_plugins": 60774,
+    "toolstile_plugins": 58145,
 }
 """The size of each package. An issue that adds lines states its share here before it begins."""
 
@@ -262,7 +262,7 @@ def test_hardly_any_modules_need_one_another_even_for_types():
     assert {name: size for name, size in largest.items() if size > TYPE_RINGS.get(name, 0)} == {}
 
 
-MAX_LATE_IMPORTS = 132
+MAX_LATE_IMPORTS = 127
 """Import statements that stand directly in the body of a function; 60 are the goal."""
 
 
@@ -278,7 +278,7 @@ def test_imports_stand_at_the_top_unless_they_load_something_heavy():
     assert len(late) <= MAX_LATE_IMPORTS, late
 
 
-MAX_HIDDEN_STATE = 23
+MAX_HIDDEN_STATE = 1
 """Private attributes of settings models; none is the goal."""
 
 
