@@ -112,8 +112,8 @@ def toolstile_policies(settings: Any) -> Mapping[str, type[Any] | str] | None:
     Called when the plugin is registered, before policies are made.
 
     Returns:
-        From a name to a dataclass or pydantic model that is a `ToolPolicy`, or to `module:Class`,
-        imported when needed. Its fields are the keys of a `[[policies]]` table.
+        From a name to a dataclass or pydantic model that is a `ToolPolicy`, or to the text
+        "module:Class" of one, imported when needed. Its fields are the keys of a policy's table.
 
     Example:
         >>> @hookimpl
