@@ -1,7 +1,7 @@
-"""Isolation: handlers of tools with `isolation="process"` run in a process of their own.
+"""Isolation: handlers of tools with `isolation="process"` run in a separate process.
 
-The process is killed with all it started when its call ends or is given up. This bounds what a
-handler can hang or leak; it is not a boundary against hostile code.
+When the call ends or is abandoned, the process is killed with all processes that it started. This
+limits the damage of handlers that hang or leak; it is not a boundary against hostile code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def is_isolated(tool: Tool[Any, Any]) -> bool:
-    """Tell whether calls of a tool run in a process of their own."""
+    """Return whether calls of a tool run in a separate process."""
     return tool.isolation == "process" and tool.handler is not None
 
 
@@ -23,6 +23,7 @@ def is_isolated(tool: Tool[Any, Any]) -> bool:
 @applies_to(is_isolated)
 def toolstile_execute(tool: Tool[Any, Any]) -> IsolatedHandler:
     """Run the handler in a process, unless a record or another plugin's sandbox answers."""
-    from toolstile_plugins.isolation.parent import IsolatedHandler  # few tools have a process
+    # Late, because few tools have a process.
+    from toolstile_plugins.isolation.parent import IsolatedHandler
 
     return IsolatedHandler(tool)

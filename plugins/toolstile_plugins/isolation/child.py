@@ -1,4 +1,4 @@
-"""The process of a handler: it finds and runs the handler, and asks the parent for the rest."""
+"""The process of a handler: finds and runs the handler, which asks the parent for the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main() -> None:
     """Run the handler that the parent names, over the socket whose descriptor is given."""
     channel = SocketChannel(parent_socket())
     done = outcome_of(lambda: _run(cast("Start", channel.receive()), Parent(channel)))
-    with contextlib.suppress(OSError):  # nobody waits for it any more
+    with contextlib.suppress(OSError):  # The parent may be gone.
         tell(channel, done)
     os._exit(0)
 
@@ -44,11 +44,11 @@ def _run(start: Start, parent: Parent) -> Done:
 
 
 def run_handler(tool: Tool[Any, Any], call: Call, parent: Parent) -> Done:
-    """Run the handler of a tool for a call, which answers through the parent.
+    """Run the handler of a tool for a call; the parent answers its requests.
 
     Raises:
-        BaseException: What the handler raises.
-        RuntimeError: When its result cannot cross.
+        BaseException: The exception of the handler.
+        RuntimeError: The result cannot be sent.
     """
     params = tool.params_codec.copy(call.arguments)
     with contextlib.ExitStack() as stack:
@@ -73,14 +73,13 @@ def _done(tool: Tool[Any, Any], result: Any) -> Done:
     if not isinstance(result.message, str):
         name = type(result.message).__name__
         raise RuntimeError(f"its handler returned a ToolResult whose message is {name}, not str")  # noqa: TRY004 - as the host does
-    # Nobody sees the value of a failure.
+    # The value of a failure is never read.
     text = _written(tool, result.value) if result.success else None
     excluded = result.exclude_value_from_context
     return Done(text, result.message, success=result.success, excluded=excluded)
 
 
 def _written(tool: Tool[Any, Any], value: Any) -> str | None:
-    """Return a value as JSON; `RuntimeError` where it would come back as another."""
     if value is None:
         return None
     try:
@@ -90,7 +89,7 @@ def _written(tool: Tool[Any, Any], value: Any) -> str | None:
 
 
 def _enter(stack: contextlib.ExitStack, crossing: str) -> None:
-    """Enter the trace of a plugin; an exception is logged and changes nothing."""
+    # Exceptions are only logged, because a trace must not change the outcome.
     try:
         trace = HandlerValues().read(json.loads(crossing))
         trace.__enter__()
@@ -107,12 +106,11 @@ def _leave(trace: contextlib.AbstractContextManager[None]) -> None:
 
 
 def _tool(found: Any, start: Start) -> Tool[Any, Any]:
-    """Return the tool of a handler, whose codecs read the params and write the value."""
     if issubclass(found.__class__, Tool):
         return cast("Tool[Any, Any]", found)
     if start.decorated:
         return tool(name=start.tool, description=start.tool)(found)
-    # Of a type that has no place, the handler's annotations tell.
+    # A type without a place is `Any` here; the handler's annotations name it.
     types = [Any if place is None else imported_from(place) for place in start.types]
     make: Any = Tool
     made: Tool[Any, Any] = make[tuple(types)](

@@ -1,4 +1,4 @@
-"""A process that runs handlers, from both of its ends: started here, and ended with its parent."""
+"""A process that runs handlers: its start in the parent, and its end with the parent."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _ABOVE_STREAMS: Final = 3
 
 
 def started(module: str) -> tuple[subprocess.Popen[bytes], socket]:
-    """Start a module in a process that leads a group of its own; return it, and a socket to it.
+    """Start a module in a process that leads a new group; return the process and its socket.
 
     Raises:
-        OSError: The system gives no process.
+        OSError: The system cannot start a process.
     """
     errors = _errors()
     with contextlib.ExitStack() as stack:
         ours, theirs = map(stack.enter_context, socketpair())
-        # Where the parent has closed its streams, a socket may have one of their numbers.
+        # If the parent has closed its streams, a socket may have the number of a stream.
         number = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, _ABOVE_STREAMS)
         stack.callback(os.close, number)
-        # -P: what lies in the working directory must not stand in for our own modules.
+        # -P, because files in the working directory must not shadow our modules.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, "-P", "-m", module, str(number)],
             pass_fds=(number,),
@@ -49,7 +49,7 @@ def started(module: str) -> tuple[subprocess.Popen[bytes], socket]:
 
 
 def _errors() -> int:
-    """Return where handlers print to: nowhere, where a daemon has closed its streams."""
+    # A daemon may have closed its streams.
     with contextlib.suppress(OSError):
         os.fstat(2)
         return subprocess.DEVNULL if sys.__stderr__ is None else 2
@@ -60,7 +60,7 @@ def _errors() -> int:
 
 
 def parent_socket() -> socket:
-    """Return the socket to the parent, with which this process and all it started ends."""
+    """Return the socket to the parent; when it closes, the group of this process is killed."""
     end = socket(fileno=int(sys.argv[1]))
     # Programs that a handler starts must not keep the socket open.
     end.set_inheritable(False)
@@ -76,25 +76,25 @@ def _end_with_parent(number: int) -> None:
 
 
 def outcome_of(run: Callable[[], Done]) -> Done:
-    """Return what a handler comes to, whatever it raises, with all that it has printed."""
+    """Return the result or exception of a handler, and flush its output."""
     try:
         return run()
-    except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
+    except BaseException as error:  # noqa: BLE001 - raised again in the host
         return Done(fault=fault_of(error, traceback.format_exc()))
     finally:
         flush_streams()
 
 
 def flush_streams() -> None:
-    """Pass on what a handler has printed."""
+    """Flush the output of a handler."""
     for stream in (sys.stdout, sys.stderr):
-        # The handler may have closed it, or nobody may read it any more.
+        # The handler may have closed the stream, or its reader may be gone.
         with contextlib.suppress(Exception):
             stream.flush()
 
 
 def tell(channel: Channel, done: Done) -> None:
-    """Send what a handler came to, or why that cannot be sent; raises `OSError` at the end."""
+    """Send the result of a handler, or the reason that it cannot be sent."""
     try:
         channel.send(done)
     except MessageError as error:

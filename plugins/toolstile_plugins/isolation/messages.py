@@ -1,7 +1,6 @@
-"""Messages between a call and its handler elsewhere: JSON, one message a line, of bounded size.
+"""Messages between a call and its handler in another process: lines of JSON of bounded size.
 
-The two sides ask and answer over a `Channel`, whatever carries it. Nothing that is read runs code:
-the host looks types up among those it has loaded, and imports none.
+Reading a message runs no code: the host only uses types that it has loaded, and imports none.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 from toolstile_hookspecs.codecs import first_fault
 
 MAX_MESSAGE: Final = 128 * 2**20
-"""Bytes of the longest message."""
+"""The maximum size of a message in bytes."""
 MAIN: Final = "__toolstile_main__"
-"""The name of the parent's `__main__` in the handler's process, where it does not run."""
+"""The name of the parent's `__main__` in the handler's process."""
 
 
 class MessageError(ValueError):
-    """A message cannot be written, or what came is none."""
+    """A message cannot be written or read."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Fault:
     """An exception.
 
     Args:
-        name: The name of its class, of the contract or built in.
+        name: The name of its class, from the contract or built in.
         arguments: The arguments of its class, as `PortableValues` writes them.
         trace: The traceback on the other side.
         sent: Whether a request may have been sent before it, as `was_sent` returns it.
@@ -47,7 +46,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Call:
-    """A call, as its handler needs it.
+    """A call, sent to its handler.
 
     Args:
         arguments: The params as JSON, by the tool's codec.
@@ -70,15 +69,14 @@ class Start:
     """Run this handler.
 
     Args:
-        module: The module the handler is in.
-        file: The file of that module, for modules that no import finds.
-        name: The handler's qualified name.
+        module: The module of the handler.
+        file: The file of that module, in case the module cannot be imported by name.
+        name: The qualified name of the handler.
         path: The parent's `sys.path`.
-        python_path: The parent's `PYTHONPATH`, for the programs that the handler starts.
-        tool: The tool's name.
-        decorated: Whether its tool is made of a function, whose signature says all.
-        types: The places of the types of params and value, None for one of another form.
-        call: The call.
+        python_path: The parent's `PYTHONPATH`, for programs that the handler starts.
+        tool: The name of the tool.
+        decorated: Whether the tool is a function tool, so that its signature is sufficient.
+        types: The places of the types of params and value, None for a type without a place.
     """
 
     module: str
@@ -95,7 +93,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Ask:
-    """Do something on the call's behalf, and answer under this number."""
+    """A request of the handler to the host."""
 
     number: int
     target: str
@@ -107,7 +105,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a request, or the reason that there is none."""
+    """The answer to a request, or its exception."""
 
     number: int
     value: Any = None
@@ -120,11 +118,11 @@ class Done:
     """The handler has ended.
 
     Args:
-        value: The value that it returned as JSON, by the tool's codec; None for none.
-        message: The message of the `ToolResult` that it returned, None where it returned a value.
-        success: Whether that says so.
-        excluded: Whether that keeps the value from contexts.
-        fault: The exception that it raised.
+        value: The returned value as JSON, by the tool's codec; None for the value None.
+        message: The message of the returned `ToolResult`; None if the handler returned a value.
+        success: The success of the `ToolResult`.
+        excluded: Whether the `ToolResult` excludes the value from contexts.
+        fault: The raised exception.
     """
 
     value: str | None = None
@@ -145,7 +143,7 @@ class Channel(Protocol):
     """Carries messages, in order, between a call and its handler."""
 
     def send(self, message: Message) -> None:
-        """Send a message; raises `MessageError` for one that is too long."""
+        """Send a message; raises `MessageError` if the message is too long."""
 
     def receive(self) -> Message:
         """Wait for the next message; raises `EOFError` at the end, `MessageError` for garbage."""
@@ -171,11 +169,11 @@ class SocketChannel:
         return decoded(line)
 
     def be_patient(self) -> None:
-        """Wait for messages as long as they take, from now on."""
+        """Wait for messages without a timeout from now on."""
         self._end.settimeout(None)
 
     def shut_down(self) -> None:
-        """Let both sides read the end, whatever thread waits for a message."""
+        """End the channel for readers on both sides, also for waiting threads."""
         with suppress(OSError):
             self._end.shutdown(SHUT_RDWR)
 
@@ -186,19 +184,19 @@ class SocketChannel:
 
 
 def encoded(message: Message) -> bytes:
-    """Return a message as JSON without line breaks; raises `MessageError` where it is too long."""
+    """Return a message as JSON without line breaks; raises `MessageError` if it is too long."""
     try:
         text = json.dumps(message, default=vars, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise MessageError(f"it has no JSON form: {error}") from error
     if len(text) > MAX_MESSAGE:
         told = f"it takes {len(text):,} bytes, and {MAX_MESSAGE:,} are the most"
-        raise MessageError(f"{told}; put what is large into a file")
+        raise MessageError(f"{told}; put large data into a file")
     return text
 
 
 def decoded(text: bytes) -> Message:
-    """Return the message that JSON stands for; raises `MessageError` for anything else."""
+    """Return the message in a JSON text; raises `MessageError` if the text is not a message."""
     if len(text) > MAX_MESSAGE + 1:
         raise MessageError(f"it takes more than {MAX_MESSAGE:,} bytes")
     try:

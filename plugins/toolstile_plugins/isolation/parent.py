@@ -1,4 +1,4 @@
-"""The host's side of an isolated handler: it starts the process, serves it and kills it."""
+"""The host's side of an isolated handler: starts the process, serves it and kills it."""
 
 from __future__ import annotations
 
@@ -37,22 +37,18 @@ from toolstile_plugins.isolation.values import HostValues, raised, result_codec,
 
 
 class IsolatedHandler:
-    """Runs a tool's handler in a process that leads a group of its own.
-
-    Args:
-        tool: The tool.
-    """
+    """Runs a tool's handler in a separate process."""
 
     def __init__(self, tool: Tool[Any, Any]) -> None:
         self._tool = tool
 
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
-        """Run the handler there and return what it returns.
+        """Run the handler in a process, and return its result.
 
         Raises:
-            BaseException: What the handler raises.
-            ProcessDied: When its process ends without a result.
-            RuntimeError: When the params cannot go there, or the result cannot come back.
+            BaseException: The exception of the handler.
+            ProcessDied: The process ends without a result.
+            RuntimeError: The params or the result cannot be sent.
         """
         codec = result_codec(self._tool)
         if isinstance(codec, Codec) and (reason := codec.why_not_read_back()):
@@ -65,8 +61,8 @@ class IsolatedHandler:
                 pipe.start(start)
                 return result_of(self._tool, serve(pipe, context))
         except MessageError as error:
-            # It has run, and may have had its effect.
-            raise ProcessDied(f"what its process sent cannot be read here ({error})") from error
+            # `ProcessDied`, because the handler may have had its effect.
+            raise ProcessDied(f"a message of its process cannot be read here ({error})") from error
         finally:
             process.kill()
 
@@ -93,10 +89,10 @@ def _start_message(tool: Tool[Any, Any], params: Any, context: ToolContext) -> S
 
 
 def call_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Call:
-    """Return a call as its handler elsewhere needs it.
+    """Return a call in the form that is sent to its handler.
 
     Raises:
-        RuntimeError: When the params cannot go there.
+        RuntimeError: The params cannot be sent.
     """
     deadline, auth, control = context.deadline, context.auth, context.control
     fields = {
@@ -122,10 +118,10 @@ def call_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Call:
 
 
 def result_of(tool: Tool[Any, Any], done: Done) -> Any:
-    """Return what a handler elsewhere has returned, or raise what it has raised.
+    """Return the result of a handler in another process, or raise its exception.
 
     Raises:
-        MessageError: When its value does not fit the tool.
+        MessageError: The value does not fit the tool.
     """
     if done.fault is not None:
         raise raised(done.fault)
@@ -142,7 +138,7 @@ def result_of(tool: Tool[Any, Any], done: Done) -> Any:
 
 
 class _Process:
-    """The process of one handler: killed once, with its group, and always reaped."""
+    """The process of one handler; it is killed with its group, and always reaped."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -151,11 +147,7 @@ class _Process:
         self._ended = threading.Event()
 
     def start(self) -> socket.socket:
-        """Start it; returns the socket to it.
-
-        Raises:
-            RuntimeError: When it was killed before it began.
-        """
+        """Start the process, and return its socket; raises `RuntimeError` if it was killed."""
         with self._lock:
             if self._killed:
                 raise RuntimeError(_NO_RESULT)
@@ -166,14 +158,13 @@ class _Process:
             return ours
 
     def kill(self) -> None:
-        """Kill it and all it started; waits for nothing."""
+        """Kill the process and its group, without waiting."""
         with self._lock:
             self._killed = True
             if self._process is not None and not self._ended.is_set():
                 _kill_group(self._process.pid)
 
     def death(self) -> str:
-        """Say how it ended without a result."""
         process = self._process
         if process is None or self._killed or not self._ended.wait(timeout=5):
             return _NO_RESULT
@@ -184,13 +175,13 @@ class _Process:
         return f"its process ended without a result ({how})"
 
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
-        # It is killed before it is reaped, as its number may then be given again; and processes
-        # that it left behind would keep the pipe open.
+        # The group is killed before the process is reaped, because the system may then reuse its
+        # number. It is killed at all, because its other processes would keep the pipe open.
         with contextlib.suppress(ChildProcessError):
             if hasattr(os, "waitid"):
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             else:
-                # On macOS before Python 3.13. What it left behind keeps its number as it is.
+                # On macOS before Python 3.13. The rest of its group keeps the number in use.
                 process.wait()
         with self._lock:
             _kill_group(process.pid)
@@ -199,7 +190,7 @@ class _Process:
 
 
 class _Pipe(SocketChannel):
-    """The channel to a process, which may end at any moment."""
+    """The channel to a process; raises `ProcessDied` if the process ends."""
 
     def __init__(self, process: _Process) -> None:
         super().__init__(process.start())
@@ -232,5 +223,5 @@ def _kill_group(number: int) -> None:
         os.killpg(number, signal.SIGKILL)
 
 
-_UNSENT = "its params cannot be sent to a process of its own ({})"
+_UNSENT = "its params cannot be sent to a separate process ({})"
 _NO_RESULT = "its process was ended before it gave a result"

@@ -1,4 +1,4 @@
-"""The context of an isolated handler: the parent does everything that is asked of it."""
+"""The context of an isolated handler, whose parts ask the parent process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from toolstile_plugins.isolation.values import HandlerValues, raised
 
 
 class Parent:
-    """The parent process: asked one thing at a time, from any thread."""
+    """The parent process; answers one request at a time, from any thread."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -43,10 +43,10 @@ class Parent:
         self.values = HandlerValues()
 
     def ask(self, target: str, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Let the parent do something; return its answer, or raise its exception.
+        """Send a request to the parent; return its answer, or raise its exception.
 
         Raises:
-            StateError: When an argument cannot go there.
+            StateError: An argument cannot be sent.
         """
         try:
             given = [self.values.write(value, "it") for value in args]
@@ -67,13 +67,7 @@ class Parent:
 
 
 class Remote:
-    """An object of the parent.
-
-    Args:
-        parent: The parent.
-        target: The name of the object there.
-        first: The first arguments of all its methods.
-    """
+    """An object of the parent, known by a name; `first` precedes the arguments of each method."""
 
     def __init__(self, parent: Parent, target: str, *first: object) -> None:
         self.parent = parent
@@ -82,7 +76,7 @@ class Remote:
 
 
 def asked(method: str) -> Callable[..., Any]:
-    """Return the method of a `Remote` that asks the parent for its own."""
+    """Return a method of a `Remote` that calls the same method in the parent."""
 
     def ask(self: Remote, *args: Any, **kwargs: Any) -> Any:
         return self.parent.ask(self.target, method, *self.first, *args, **kwargs)
@@ -91,7 +85,7 @@ def asked(method: str) -> Callable[..., Any]:
 
 
 def make_context(call: Call, parent: Parent, stack: ExitStack) -> ToolContext:
-    """Return the context of an isolated handler; what it makes is closed with the stack."""
+    """Return the context of an isolated handler; the stack closes its resources."""
     control: Any = RemoteControl(parent, "control")
     session: Any = RemoteSession(call.session_id, parent)
     fields = parent.values.read(call.context)
@@ -130,27 +124,27 @@ class RemoteControl(Remote):
 
     @property
     def handler_state(self) -> HandlerState:
-        """The progress of the handler, seen from within."""
+        """Always `BEGUN`, because the handler asks."""
         return HandlerState.BEGUN
 
     def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:  # noqa: ARG002 - the protocol's
-        """Refuse: nothing is called in a process that is killed."""
+        """Refuse, because a killed process calls no callback."""
         raise StateError(
-            "An isolated process is killed with all it started, so it cannot be told that its "
-            "call is given up. Use isolation='thread' to end what runs elsewhere."
+            "An isolated process is killed with all it started when its call is abandoned, so no "
+            "callback can run. Use isolation='thread' to end work that runs elsewhere."
         )
 
     def crossings(self) -> Sequence[bytes]:
-        """Return none: the traces have come along."""
+        """Return none, because `Call` has carried the traces."""
         return ()
 
     def keep(self, effect_id: str) -> CallRecord:  # noqa: ARG002 - for plugins, not for handlers
-        """Refuse: a handler that runs has no outcome yet."""
+        """Refuse, because a running handler has no outcome yet."""
         raise StateError("The call has not ended, so nothing of it can be kept yet.")
 
 
 class RemoteInflight(Sequence[InflightCall]):
-    """The calls of the session that are in flight, as they are at the moment of looking."""
+    """The calls of the session in flight, read again for each operation."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
@@ -188,7 +182,7 @@ class RemoteSession(Remote):
         return RemoteSlice(self.parent, "slice", kind)
 
     def clone(self, *, id: str | None = None) -> Any:  # noqa: A002, ARG002 - the contract's name
-        """Refuse: a copy would end with this process."""
+        """Refuse, because a copy would end with this process."""
         msg = "A session cannot be cloned within an isolated process; clone it outside."
         raise StateError(msg)
 
@@ -199,13 +193,13 @@ class RemoteDispatcher(Remote):
     publish = asked("publish")
 
     def subscribe(self, event: type[Any], handler: Callable[[Any], None]) -> Callable[[], None]:  # noqa: ARG002 - the protocol's
-        """Refuse: a subscriber here would end with the handler."""
-        msg = "Nobody can subscribe within an isolated process; subscribe outside."
+        """Refuse, because a subscriber would end with the handler."""
+        msg = "A handler cannot subscribe within an isolated process; subscribe outside."
         raise StateError(msg)
 
 
 class RemoteSlice(Remote):
-    """One slice; predicates are applied here."""
+    """One slice; predicates run in this process."""
 
     latest = asked("latest")
     all = asked("all")
@@ -218,22 +212,22 @@ class RemoteSlice(Remote):
     seed = replace
 
     def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
-        """Return the items for which the predicate holds."""
+        """Return the items that match the predicate."""
         return [item for item in self.all() if predicate(item)]
 
     def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
-        """Remove all items, or those for which the predicate holds."""
+        """Remove all items, or the items that match the predicate."""
         kept = () if predicate is None else (item for item in self.all() if not predicate(item))
         self.replace(*kept)
 
     def register(self, event: type[Any], reducer: Any, policy: Any = None) -> None:  # noqa: ARG002 - the protocol's
-        """Refuse: reducers belong to the session, not to a call."""
+        """Refuse, because reducers belong to the session, not to a call."""
         msg = "A reducer cannot be registered within an isolated process; do it in the section."
         raise StateError(msg)
 
 
 class RemoteResources:
-    """Resources of the call: the workspace stays there, portable ones are made or copied here."""
+    """Resources of the call: a proxy of the workspace, and new or copied portable resources."""
 
     def __init__(self, parent: Parent, stack: ExitStack) -> None:
         self._parent = parent
@@ -241,7 +235,7 @@ class RemoteResources:
         self._found: dict[type[Any], Any] = {}
 
     def get(self, kind: type[Any], default: Any = ...) -> Any:
-        """Return the resource of a type, if it may travel."""
+        """Return the resource of a type, if it is portable."""
         if kind not in self._found:
             if default is not ... and kind not in self:
                 return default
@@ -263,15 +257,15 @@ class RemoteResources:
         return made
 
     async def aget(self, kind: type[Any]) -> Any:
-        """Return the resource of a type, if it may travel."""
+        """Return the resource of a type, if it is portable."""
         return await asyncio.to_thread(self.get, kind)
 
     def __contains__(self, kind: type[Any]) -> bool:
-        """Tell whether something is bound for the type."""
+        """Return whether the type is bound."""
         return bool(self._parent.ask("resources", "contains", kind))
 
     def is_portable(self, kind: type[Any]) -> bool:
-        """Tell whether the resource may travel."""
+        """Return whether the resource is portable."""
         return bool(self._parent.ask("resources", "is_portable", kind))
 
 
@@ -294,10 +288,10 @@ class RemoteFilesystem(Remote):
     move = asked("move")
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
-        """Open a file as a stream; what is written goes to the parent when it is closed.
+        """Open a file as a stream; closing the stream sends its content to the parent.
 
         Raises:
-            ValueError: When the mode is none of these.
+            ValueError: The mode is invalid.
         """
         if mode == "rb":
             return io.BytesIO(self.read_bytes(path))
@@ -313,18 +307,18 @@ class RemoteFilesystem(Remote):
         return cast("BinaryIO", stream)
 
     def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
-        """Yield what matches."""
+        """Yield the matching files."""
         yield from self.parent.ask("files", "glob", pattern, path)
 
     def search(
         self, pattern: str, path: str = "", *, glob: str | None = None, limit: int | None = None
     ) -> Iterator[FileMatch]:
-        """Yield the lines that match."""
+        """Yield the matching lines."""
         yield from self.parent.ask("files", "search", pattern, path, glob=glob, limit=limit)
 
     @contextmanager
     def exclusive_path(self) -> Generator[str]:
-        """Give the real directory, alone."""
+        """Give exclusive use of the real directory."""
         path = self.parent.ask("files", "enter_exclusive_path")
         try:
             yield path

@@ -1,4 +1,4 @@
-"""The service of a handler elsewhere: what it asks for is done on its call's own branch."""
+"""The host's answers to a handler in another process, from the branch of its call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ METHODS: Final = {
         "copy move glob search enter_exclusive_path leave_exclusive_path"
     ),
 }
-"""The methods that a handler can ask for, by their objects."""
+"""The methods that a handler can call, by object."""
 
 
 def serve(channel: Channel, context: ToolContext, *, is_here: bool = True) -> Done:
-    """Answer the requests of a handler until it has ended; return what it came to.
+    """Answer the requests of a handler until the handler has ended; return its result.
 
     Args:
         channel: The channel to the handler.
@@ -33,8 +33,8 @@ def serve(channel: Channel, context: ToolContext, *, is_here: bool = True) -> Do
         is_here: Whether the handler runs on this machine, and can use its paths.
 
     Raises:
-        EOFError: When the channel ends before.
-        MessageError: When what comes is no request.
+        EOFError: The channel ends before the handler.
+        MessageError: A message is not a request.
     """
     with Services(context, is_here=is_here) as services:
         while not isinstance(message := channel.receive(), Done):
@@ -48,17 +48,12 @@ def serve(channel: Channel, context: ToolContext, *, is_here: bool = True) -> Do
 
 
 def _unsent(ask: Ask, error: Exception) -> Answer:
-    told = f"what {ask.method} gives cannot be sent into an isolated process ({error})"
+    told = f"the result of {ask.method} cannot be sent into an isolated process ({error})"
     return Answer(ask.number, fault=fault_of(ResourceError(told)))
 
 
 class Services:
-    """The requests of one handler, carried out on the call's own branch.
-
-    Args:
-        context: The context of the call.
-        is_here: Whether the handler runs on this machine.
-    """
+    """Answers the requests of one handler; a method for each object of `METHODS`."""
 
     def __init__(self, context: ToolContext, *, is_here: bool) -> None:
         self._context = context
@@ -75,7 +70,7 @@ class Services:
             self._exclusive.pop().__exit__(None, None, None)
 
     def answer(self, ask: Ask) -> Answer:
-        """Do what is asked for."""
+        """Return the answer to a request; exceptions become faults."""
         if ask.method not in METHODS.get(ask.target, "").split():
             asked = f"A handler elsewhere cannot ask for {ask.target}.{ask.method}."
             return Answer(ask.number, fault=fault_of(StateError(asked)))
@@ -83,11 +78,11 @@ class Services:
             serve = getattr(self, f"_{ask.target}")
             args = map(self._values.read, ask.args)
             value = serve(ask.method, *args, **self._values.read(ask.kwargs))
-        except BaseException as error:  # noqa: BLE001 - raised where it was asked for
+        except BaseException as error:  # noqa: BLE001 - raised in the handler
             return Answer(ask.number, fault=fault_of(error))
         try:
             return Answer(ask.number, self._values.write(value, "it"))
-        except Exception as error:  # noqa: BLE001 - writing runs anybody's code
+        except Exception as error:  # noqa: BLE001 - writing runs foreign code
             return _unsent(ask, error)
 
     def _control(self, method: str, *args: Any) -> Any:
@@ -124,7 +119,7 @@ class Services:
         if method == "is_portable":
             return resources.is_portable(kind)
         if method == "check" or not resources.is_portable(kind):
-            resources.get(kind)  # or say that nothing is bound
+            resources.get(kind)  # raises if the type is not bound
         if method == "check":
             return None
         if not resources.is_portable(kind):
@@ -144,7 +139,7 @@ class Services:
             if not self._is_here:
                 raise StateError(
                     "The directory of the workspace is on the machine of the host, and the handler "
-                    "runs on another one. Read and write its files instead."
+                    "runs on another machine. Read and write its files instead."
                 )
             self._exclusive.append(files.exclusive_path())
             return self._exclusive[-1].__enter__()

@@ -1,4 +1,4 @@
-"""Values and exceptions that cross between a call and its handler elsewhere."""
+"""Values and exceptions that cross between a call and its handler in another process."""
 
 from __future__ import annotations
 
@@ -40,35 +40,34 @@ _CONTRACT: Final = "toolstile_hookspecs."
 
 
 class HostValues(PortableValues):
-    """Values as the host writes them: the contract's own records, too, by their fields."""
+    """Values that the host writes; records of the contract are written by their fields."""
 
     def is_data(self, type_: type[Any]) -> bool:
-        """Leave the contract's records to `write`."""
+        """Return False for records of the contract, because `write` writes them."""
         return super().is_data(type_) and not _is_record(type_)
 
     def write(self, value: Any, at: str = "value") -> Any:
-        """Return a value as plain JSON; raises `SnapshotError`, which says what to do."""
+        """Return a value as plain JSON; raises `SnapshotError` with the remedy."""
         if _is_record(type_ := value.__class__):
             return ["record", self._place(type_, at), self._fields(value, at)]
         return super().write(value, at)
 
     def crossing(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of several values that can cross, written."""
+        """Return the values that can cross, written; the others are left out."""
         written: dict[str, Any] = {}
         for name, value in values.items():
-            with suppress(Exception):  # writing runs anybody's code
+            with suppress(Exception):  # writing runs foreign code
                 written[name] = self.write(value)
         return written
 
     def _fields(self, record: Any, at: str) -> dict[str, Any]:
-        """Return the fields of a record; those that stay here, or are no data, are left out."""
         fields = {part.name: getattr(record, part.name) for part in dataclasses.fields(record)}
         written: dict[str, Any] = {}
         if isinstance(record, Outcome):
-            # Its event may show the value as JSON; the outcome itself does not.
+            # Because an outcome, unlike its event, must not replace the value by JSON.
             self.write(record.result, f"{at}.result")
         if isinstance(record, ToolInvoked):
-            # As events have them: of a type that does not cross, as JSON values, secrets masked.
+            # Values that cannot cross become the JSON of the event, with secrets masked.
             result = fields.pop("result")
             shown = dataclasses.replace(result, value=record.shown_value)
             written["result"] = self._either(result, shown)
@@ -80,7 +79,7 @@ class HostValues(PortableValues):
             elif name in _IN_PART and isinstance(part, Mapping):
                 written[name] = self.crossing(cast("Mapping[str, Any]", part))
             elif name not in _STAY and name not in written:
-                # The contract says of its own records that they hold a mapping, of any type.
+                # As a dict, because records of the contract declare no type of mapping.
                 is_own = isinstance(part, Mapping) and not isinstance(record, ToolResult)
                 written[name] = self.write({**part} if is_own else part, f"{at}.{name}")
         return written
@@ -88,7 +87,7 @@ class HostValues(PortableValues):
     def _either(self, value: object, instead: object) -> Any:
         try:
             return self.write(value)
-        except Exception:  # noqa: BLE001 - writing runs anybody's code
+        except Exception:  # noqa: BLE001 - writing runs foreign code
             return self.write(instead)
 
 
@@ -97,7 +96,7 @@ _IN_PART: Final = frozenset(("arguments", "attributes", "meta"))
 
 
 class HandlerValues(PortableValues):
-    """Values as a handler elsewhere reads what the host has written; modules are imported."""
+    """Values of the host that a handler reads; imports their modules."""
 
     def __init__(self) -> None:
         super().__init__(imported_from)
@@ -119,17 +118,17 @@ def _is_record(type_: type[Any]) -> bool:
 
 
 def result_codec(tool: Tool[Any, Any]) -> ValueCodec:
-    """Return the codec by which a tool's value crosses, with its secrets in clear."""
+    """Return the codec for a tool's value, with secrets in clear."""
     if tool.result_schema is not None or not tool.result_codec.secret_schema():
         return tool.result_codec
     return Codec(tool.signature.result, owner=f"Tool {tool.name!r}, result", reveals=True)
 
 
 def written(codec: ValueCodec, value: object, at: str) -> str:
-    """Return a value as JSON from which the same value is read, in all its parts.
+    """Return a value as JSON that decodes to an equal value, in all its parts.
 
     Raises:
-        ValueError: When there is none. It names the part, its type and the remedy.
+        ValueError: No such JSON exists. The message names the part, its type and the remedy.
     """
     try:
         text = codec.encode(value)
@@ -145,11 +144,11 @@ _REMEDY: Final = "declare the type that it has, or use plain data"
 
 
 def fault_of(error: BaseException, trace: str = "") -> Fault:
-    """Return an exception by its name and arguments, or the nearest known one with its text."""
+    """Return an exception by name and arguments, or its nearest known base with its text."""
     type_ = type(error)
     rest = trace, was_sent(error), noted_for_operator(error)
     if _RAISED.get(type_.__name__) is type_:
-        with suppress(Exception):  # arguments of any kind
+        with suppress(Exception):  # foreign code, and arguments of any type
             values = PortableValues()
             given: Any = error.__reduce__()
             arguments = [values.write(part) for part in given[1]]
@@ -161,18 +160,18 @@ def fault_of(error: BaseException, trace: str = "") -> Fault:
             told = text
             if base is not type_ and not base.__module__.startswith(_CONTRACT):
                 told = f"{type_.__name__}: {text}"
-            with suppress(TypeError):  # it takes more than a text
+            with suppress(TypeError):  # its class needs more than a text
                 base(told)
                 return Fault(base.__name__, [told], *rest)
     return Fault("RuntimeError", [f"{type_.__name__}: {text}"], *rest)
 
 
 def raised(fault: Fault) -> BaseException:
-    """Return the exception that a fault tells of, to be raised."""
+    """Return the exception of a fault."""
     values = PortableValues()
     try:
         error = _RAISED[fault.name](*map(values.read, fault.arguments))
-    except Exception:  # noqa: BLE001 - who sent it may be anybody
+    except Exception:  # noqa: BLE001 - the sender is not trusted
         error = RuntimeError(f"an exception of its process cannot be read here ({fault.name[:80]})")
     if fault.trace:
         error.add_note(fault.trace)
@@ -181,10 +180,10 @@ def raised(fault: Fault) -> BaseException:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an exception of anybody's, with those of a group's exceptions."""
+    """Return the text of any exception; for a group, with the texts of its exceptions."""
     try:
         text = str(error)
-    except BaseException:  # noqa: BLE001 - anybody's exception; its class has to do
+    except BaseException:  # noqa: BLE001 - foreign `__str__`
         return type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions

@@ -1,4 +1,4 @@
-"""Workers: handlers of chosen tools run in other processes, and begin once, whatever dies.
+"""Workers: handlers of chosen tools run in other processes, and begin once despite crashes.
 
 Settings, `[plugins.workers]`: see `WorkersSettings`. `toolstile worker` starts a worker.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["WorkersSettings"]
 
 _CALLS: Final = "workers.calls"
-"""The name of the plugin that answers in the place of handlers."""
+"""The name of the plugin that replaces the handlers."""
 
 
 @hookimpl
@@ -46,7 +46,7 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator[None]:
-    """Have calls of the chosen tools run on workers while the host is open."""
+    """Run calls of the chosen tools on workers while the host is open."""
     if settings.runs is None:
         yield
         return
@@ -72,7 +72,7 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
 
 
 def _address(host: HostHandle, settings: WorkersSettings) -> str | None:
-    """Return the address; for a command beside a host, which has the port, with any free port."""
+    # A command beside a host takes any free port, because the host has the port of the address.
     if settings.address is None or host.purpose == "serve":
         return settings.address
     name, _ = endpoint(settings.address)
@@ -80,14 +80,12 @@ def _address(host: HostHandle, settings: WorkersSettings) -> str | None:
 
 
 class RemoteCalls:
-    """The plugin of an open host that answers for the chosen tools.
+    """The plugin of an open host that sends calls of the chosen tools to workers.
 
     Args:
-        runs: Chooses them.
-        settings: The settings.
-        dispatcher: The dispatcher of the host.
-        cancelling: Cancels calls that are given up.
-        connections: Lets their handlers connect with the host.
+        runs: Selects the tools.
+        cancelling: Cancels abandoned calls.
+        connections: Accepts connections of handlers.
     """
 
     def __init__(
@@ -101,7 +99,7 @@ class RemoteCalls:
         @hookimpl
         @applies_to(runs.selects)
         def toolstile_execute(tool: Tool[Any, Any]) -> RemoteCall | ConnectedCall | None:
-            """Have the handler run on a worker."""
+            """Run the handler on a worker."""
             from toolstile_plugins.workers.remote_call import ConnectedCall, RemoteCall
 
             if tool.handler is None:

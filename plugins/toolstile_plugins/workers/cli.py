@@ -50,14 +50,14 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def commands(command: type[Command]) -> list[Command]:
-    """Return the command."""
+    """Return `toolstile worker`."""
     return [
         command(
             name="worker",
             help="run tool calls in this process for other hosts",
             run=_run,
             configure=_configure,
-            # It reads the configuration of a host, beside which it runs.
+            # It reads the configuration of a host that may be running.
             purpose="look",
         )
     ]

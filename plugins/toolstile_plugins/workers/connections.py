@@ -1,4 +1,4 @@
-"""The place at which handlers on workers reach the host whose calls they run."""
+"""Connections from handlers on workers to the host that waits for their calls."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _PAUSE: Final = 0.1
 
 
 class ExpectedHandler:
-    """A handler that shall connect.
+    """A handler that is expected to connect.
 
     Args:
-        address: The way to the host, which goes along with its call.
+        address: The address of the host, sent to the handler with its call.
 
     Attributes:
-        channel: The channel to it, once it is connected; `EOFError` where nobody waits for it.
+        channel: The channel to the handler; `EOFError` if the call was abandoned first.
     """
 
     def __init__(self, address: HostAddress) -> None:
@@ -45,7 +45,7 @@ class ExpectedHandler:
         self._is_given_up = False
 
     def admit(self, channel: SocketChannel) -> None:
-        """Let it have a channel, unless it has one, or nobody waits for it."""
+        """Connect the handler; close the channel if it has one, or its call was abandoned."""
         with self._lock:
             is_free = not self.channel.done()
             if is_free:
@@ -54,10 +54,10 @@ class ExpectedHandler:
             channel.close()
 
     def expect_another(self) -> bool:
-        """Close the channel to one that was lost, and let the next one connect.
+        """Close the channel to a lost handler, and let the next handler connect.
 
         Returns:
-            False where the call was given up.
+            False if the call was abandoned.
         """
         with self._lock:
             self.channel.result().close()
@@ -66,7 +66,7 @@ class ExpectedHandler:
             return not self._is_given_up
 
     def give_up(self) -> None:
-        """Wait for it no longer; who reads from its channel finds the end."""
+        """Abandon the call; readers of the channel get its end."""
         with self._lock:
             self._is_given_up = True
             if not self.channel.done():
@@ -75,20 +75,20 @@ class ExpectedHandler:
                 self.channel.result().shut_down()
 
     def close(self) -> None:
-        """Close the channel to it, from which nobody reads any more."""
+        """Abandon the call, and close the channel, which has no readers left."""
         self.give_up()
         with suppress(EOFError):
             self.channel.result().close()
 
 
 class HandlerConnections:
-    """Lets handlers connect, one for each call that expects one.
+    """Accepts connections of handlers, one at a time for each call.
 
-    Handlers of this machine come through a Unix socket, which only this user can open; those of
-    other machines come over TLS. A token that goes along with the call lets one in at a time.
+    Handlers on this machine use a Unix socket that only this user can open; handlers on other
+    machines use TLS. A handler identifies its call by a token that was sent with the call.
 
     Args:
-        address: `HOST` or `HOST:PORT` at which other machines reach this one, None for none.
+        address: The `HOST` or `HOST:PORT` for handlers on other machines; None for this machine.
     """
 
     def __init__(self, address: str | None) -> None:
@@ -102,10 +102,10 @@ class HandlerConnections:
         self._expected: dict[str, ExpectedHandler] = {}
 
     def open(self) -> None:
-        """Listen at the address, so that one that cannot be used is told at once.
+        """Listen at once, so that an unusable address fails when the host opens.
 
         Raises:
-            ConfigurationError: Nobody can listen there.
+            ConfigurationError: The address cannot be used.
         """
         with self._lock:
             try:
@@ -121,7 +121,7 @@ class HandlerConnections:
         """Let the handler of a call connect while the block runs.
 
         Raises:
-            OSError: Nobody can connect at the address.
+            OSError: The address cannot be used.
         """
         token = token_urlsafe(32)
         with self._lock:
@@ -138,12 +138,12 @@ class HandlerConnections:
             expected.close()
 
     def close(self) -> None:
-        """Let nobody connect any more."""
+        """Stop listening."""
         with self._lock:
             self._is_closed = True
             if self._server is not None:
                 with suppress(OSError):
-                    # Closed alone, it would go on to wait in `accept`.
+                    # Because `close` alone leaves the thread waiting in `accept`.
                     self._server.shutdown(socket.SHUT_RDWR)
                 self._server.close()
             if self._folder is not None:
@@ -175,11 +175,11 @@ class HandlerConnections:
             except OSError:
                 if self._is_closed:
                     return
-                # Out of descriptors, say, of which others are given back.
+                # The process may be out of descriptors until others are closed.
                 time.sleep(_PAUSE)
                 continue
             try:
-                # Nobody waits for one that says nothing.
+                # In a thread, because a client that sends nothing would block the others.
                 threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
             except RuntimeError:
                 connection.close()
@@ -203,11 +203,11 @@ class HandlerConnections:
 
 
 class Certificate(NamedTuple):
-    """A certificate that nobody has signed: its digest, which goes along with calls, is trusted.
+    """A self-signed certificate; handlers trust its digest, which is sent with each call.
 
     Args:
         tls: The host's side of TLS.
-        digest: Its SHA-256.
+        digest: The SHA-256 of the certificate.
     """
 
     tls: ssl.SSLContext
@@ -215,7 +215,7 @@ class Certificate(NamedTuple):
 
     @classmethod
     def make(cls, folder: Path) -> Certificate:
-        """Make one, in a folder that only this user can read.
+        """Make a certificate, in a folder that only this user can read.
 
         Raises:
             ConfigurationError: The package cryptography is not installed.

@@ -1,7 +1,7 @@
-"""The process of handlers: it imports tools, and runs one handler at a time, as it is asked.
+"""The process of handlers: imports tools, then runs one handler at a time for its worker.
 
-Messages are JSON, one a line: the modules, then for each call its params or the way to its host,
-the word to go on, and the outcome.
+Messages are lines of JSON: the modules, then for each call its params or the address of its host,
+the permission to begin, and the outcome.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Worker:
         self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def begins(self) -> bool:
-        """Tell whether the handler may begin, asked immediately before."""
+        """Ask the worker, immediately before the handler begins, whether it may."""
         self.send({"ready": True})
         return bool(self.receive()["go"])
 
@@ -87,7 +87,7 @@ class _Worker:
 def _run_connected(
     tool: Tool[Any, Any], address: HostAddress, traceparent: str | None, begins: Callable[[], bool]
 ) -> DispatchOutcome:
-    """Run a handler that asks its host, which alone is told what it came to."""
+    """Run a handler that uses its host, and send the outcome to the host only."""
     try:
         channel = address.connect()
     except OSError as error:
@@ -114,13 +114,13 @@ def _run_connected(
     return DispatchOutcome(DispatchState.UNKNOWN, _TOLD)
 
 
-# --- handlers that need nothing of it
+# --- handlers that run without their host
 
 
 def _run_alone(
     tool: Tool[Any, Any], params: str, traceparent: str | None, begins: Callable[[], bool]
 ) -> DispatchOutcome:
-    """Run a handler whose outcome the worker records."""
+    """Run a handler, and return its outcome, which the worker records."""
     try:
         given = tool.params_codec.copy(params)
     except ToolValidationError as error:
@@ -132,7 +132,7 @@ def _run_alone(
             value = tool.signature.invoke(given, context=None)
             if inspect.isawaitable(value):
                 value = asyncio.run(_awaited(value))
-    except Exception as error:  # noqa: BLE001 - raised where the call was dispatched
+    except Exception as error:  # noqa: BLE001 - raised again in the host
         with contextlib.suppress(Exception):
             # The handler may have closed the stream.
             traceback.print_exc()

@@ -1,4 +1,4 @@
-"""The processes of a worker that run handlers, for `toolstile worker` and within a host."""
+"""The handler processes of a worker, for `toolstile worker` and within a host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOT_STARTED = "The process of its handler did not start; see the log of the wor
 
 
 class HandlerProcesses:
-    """Runs handlers in processes that are kept, and killed where a handler is to end.
+    """Runs handlers in processes that are reused, and killed to end a handler.
 
     Args:
         modules: The names of the modules with the tools.
@@ -48,10 +48,10 @@ class HandlerProcesses:
         self._lock = threading.Lock()
 
     def start(self, number: int) -> None:
-        """Start so many processes, so that no call waits for one.
+        """Start processes, so that no call waits for a start.
 
         Raises:
-            ConfigurationError: One of them has died, which it tells in the log.
+            ConfigurationError: A process has died; the log has its reason.
         """
         try:
             self._idle += [_HandlerProcess(self._modules) for _ in range(number)]
@@ -97,7 +97,7 @@ class HandlerProcesses:
             process.kill(reason)
 
     def close(self) -> None:
-        """Kill the processes that run nothing."""
+        """Kill the idle processes."""
         with self._lock:
             idle, self._idle = self._idle, []
         for process in idle:
@@ -113,26 +113,21 @@ class _HandlerProcess:
         self._lock = threading.Lock()
         self._is_up = False
         with suppress(OSError):
-            # Where it has died already, the first answer tells.
+            # If the process has died already, the first receive raises.
             self._send({"path": sys.path, "modules": modules})
 
     @property
     def is_alive(self) -> bool:
-        """True as long as it can take the next call."""
+        """Whether the process can take the next call."""
         return self._reason is None and self._process.poll() is None
 
     def await_up(self) -> None:
-        """Wait until it has imported the modules."""
         if not self._is_up:
             self._receive()
             self._is_up = True
 
     def run(self, call: DispatchedCall, begin: Callable[[], bool]) -> DispatchOutcome:
-        """Run a handler.
-
-        Raises:
-            EOFError, OSError: The process has died, or was killed.
-        """
+        """Run a handler; raises `EOFError` or `OSError` if the process dies or is killed."""
         self.await_up()
         self._send({name: getattr(call, name) for name in _SENT})
         if "outcome" not in (told := self._receive()):
@@ -142,13 +137,11 @@ class _HandlerProcess:
         return DispatchOutcome(DispatchState(state), *rest)
 
     def lost(self, *, began: bool) -> DispatchOutcome:
-        """Return the outcome of a handler whose process has died."""
         if began:
             return DispatchOutcome(DispatchState.UNKNOWN, self._reason or _DIED)
         return DispatchOutcome(DispatchState.NOT_RUN, self._reason or _NOT_STARTED)
 
     def kill(self, reason: str) -> None:
-        """Kill it with all that it has started."""
         with self._lock:
             self._reason = self._reason or reason
             if self._process.returncode is None:
@@ -156,7 +149,6 @@ class _HandlerProcess:
                     os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Kill it, and wait for its end."""
         self.kill("It was closed.")
         self._process.wait()
         self._lines.close()
@@ -182,13 +174,13 @@ def own_worker(
     """Run calls of tools while the block runs.
 
     Args:
-        dispatcher: The dispatcher, which hands out the calls.
+        dispatcher: Hands out the calls.
         tools: The tools.
-        concurrency: How many calls run at once.
+        concurrency: The maximum number of calls at once.
 
     Raises:
-        ConfigurationError: A tool is in no module that another process can import, or the
-            processes do not start.
+        ConfigurationError: Another process cannot import the module of a tool, or the processes
+            do not start.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if main is not None and main.name == HANDLER_PROCESS:
@@ -218,7 +210,6 @@ def own_worker(
 
 
 def _module_of(tool: Tool[Any, Any]) -> str:
-    """Return the module whose top level has a tool; raises `ConfigurationError` for none."""
     function: Any = getattr(tool, "function", tool.handler)
     name: str = getattr(function, "__module__", "__main__")
     module = None if name == "__main__" else sys.modules.get(name)
@@ -234,7 +225,7 @@ def run_worker(dispatcher: Dispatcher, modules: Sequence[str], concurrency: int)
     """Run calls of the tools of modules.
 
     Raises:
-        ConfigurationError: A module cannot be imported, or there is no tool for a worker.
+        ConfigurationError: A module cannot be imported, or the modules have no tool for a worker.
     """
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
@@ -259,7 +250,7 @@ def run_worker(dispatcher: Dispatcher, modules: Sequence[str], concurrency: int)
 
 @contextmanager
 def _stop_on_signals() -> Generator[threading.Event]:
-    """Set the event at SIGTERM or Ctrl-C; a second one does what it did before."""
+    """Set the event at SIGTERM or Ctrl-C; a second signal has its previous effect."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 

@@ -1,4 +1,4 @@
-"""The way from the handler of a call to its host, as it goes along with the call."""
+"""The address of a host, sent to the handler of a call with the call."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PATIENCE: Final = 10.0
 
 
 class HostAddress(NamedTuple):
-    """The way to a host, for the handler of one call.
+    """The address of a host, for the handler of one call.
 
     Args:
         place: `HOST:PORT`, or the path of a Unix socket.
-        token: Lets one handler in at a time.
+        token: Identifies the call; the host accepts one handler at a time.
         certificate: The SHA-256 of the certificate of the host, None for a Unix socket.
     """
 
@@ -34,14 +34,14 @@ class HostAddress(NamedTuple):
         return cls(*json.loads(text))
 
     def to_json(self) -> str:
-        """Return it as JSON."""
+        """Return the address as JSON."""
         return json.dumps(self)
 
     def connect(self) -> SocketChannel:
-        """Connect a handler with its host, which has `PATIENCE` seconds for each message.
+        """Connect to the host; each message may take `PATIENCE` seconds.
 
         Raises:
-            OSError: The host cannot be reached, or another one answers.
+            OSError: The host cannot be reached, or another host answers.
         """
         connection = self._open() if self.certificate is None else self._open_tls()
         try:
@@ -62,7 +62,7 @@ class HostAddress(NamedTuple):
         return connection
 
     def _open_tls(self) -> socket.socket:
-        # The certificate is the host's own: its digest came with the call, and nobody else tells.
+        # Because the host signed its certificate itself, only the digest from the call is checked.
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""The dispatcher of one machine, and its worker: calls and outcomes pass through a SQLite file."""
+"""The dispatcher and worker of one machine, which exchange calls in a SQLite file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger("toolstile.workers")
 
 SHORTEST: Final = 0.001
 LONGEST: Final = 0.02
-"""Seconds between two looks at the file."""
+"""Seconds between two reads of the file."""
 LATE: Final = "Its deadline passed while it ran."
 
 
@@ -54,8 +54,8 @@ class Serving:
         self._changed = threading.Condition()
 
     def run(self, stop: threading.Event) -> None:
-        """Run calls until `stop` is set and those that run have ended."""
-        # A file that cannot be used from the beginning is told, rather than tried again.
+        """Run calls until `stop` is set and the running calls have ended."""
+        # Outside of `try`, because a file that is unusable from the start is an error.
         self._queue.beat(self._worker, self._runner.tools)
         due, pause, version = 0.0, SHORTEST, -1
         while not (stop.is_set() and not self._running):
@@ -85,7 +85,7 @@ class Serving:
         with self._changed:
             running = {call.key for call in self._running.values()}
             for call in self._queue.take(self._worker, self._runner.tools, room):
-                # A worker that was taken for dead goes on with what it runs, and has it again.
+                # A worker that was wrongly declared dead may take a call that it still runs.
                 if call.key not in running:
                     thread = threading.Thread(target=self._attend, args=(call,), daemon=True)
                     self._running[thread] = call
@@ -97,12 +97,12 @@ class Serving:
             run_once(self._queue.marks, call, self._runner)
         except Exception:
             log.exception("A call of %s was lost.", call.tool)
-            # So it goes to another worker, or is unknown.
+            # Another worker takes the call, or its outcome is unknown.
             forget = partial(self._queue.release, call.key)
         until_recorded(lambda: self._leave(forget))
 
     def _leave(self, forget: Callable[[], None]) -> None:
-        # Taken again in between, it would be nobody's.
+        # Under the lock, because `_take` would skip a call that is taken again in between.
         with self._changed:
             forget()
             del self._running[threading.current_thread()]
@@ -124,13 +124,9 @@ Waiting = list[Future[DispatchOutcome]]
 
 
 class LocalDispatcher:
-    """Has calls run by workers on this machine.
+    """Runs calls on workers of this machine, through a file on a local disk.
 
-    One thread enters calls, many at once, and looks for outcomes and dead workers while somebody
-    waits. The file must be on a disk of this machine.
-
-    Args:
-        settings: The settings: the file, and the lease of workers.
+    While callers wait, one thread writes calls in batches, and reads outcomes and heartbeats.
     """
 
     def __init__(self, settings: WorkersSettings) -> None:
@@ -142,7 +138,7 @@ class LocalDispatcher:
         self._closed = False
 
     async def submit(self, call: DispatchedCall) -> DispatchOutcome:
-        """Have a call run, and wait for its outcome; see `Dispatcher`."""
+        """Submit a call, and wait for its outcome; see `Dispatcher`."""
         told: Future[DispatchOutcome] = Future()
         with self._changed:
             if self._closed:
@@ -176,11 +172,11 @@ class LocalDispatcher:
         return self._queue.heartbeat(key)
 
     def serve(self, runner: CallRunner, *, concurrency: int, stop: threading.Event) -> None:
-        """Run calls in this process until `stop` is set and those that run have ended."""
+        """Run calls in this process until `stop` is set and the running calls have ended."""
         Serving(self._queue, runner, concurrency).run(stop)
 
     def close(self) -> None:
-        """Stop waiting for calls, which stay as they are, and close the file."""
+        """Stop waiting for calls, and close the file; the calls stay as they are."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -220,7 +216,7 @@ class LocalDispatcher:
             if standing.outcome is not None
         }
         with self._changed:
-            # What is submitted once more just now is not in the file yet.
+            # Not yet the calls that are submitted again, because the file lacks them.
             again = {call.key for call, _ in self._entering}
             answered = {
                 key: self._waiting.pop(key) for key in ended.keys() - again if key in self._waiting
@@ -231,7 +227,7 @@ class LocalDispatcher:
                     told.set_result(ended[key])
 
     def _fail(self, error: StateError, fresh: Collection[Future[DispatchOutcome]]) -> None:
-        """Tell those who wait that the file fails; what it has of their calls is not known."""
+        """Give waiting callers the outcome `UNKNOWN`, or the error if their calls are fresh."""
         with self._changed:
             waiting, self._waiting = self._waiting, {}
         unknown = DispatchOutcome(DispatchState.UNKNOWN, str(error))
@@ -239,7 +235,7 @@ class LocalDispatcher:
             for told in futures:
                 if not told.set_running_or_notify_cancel():
                     continue
-                # One that joins a call of before may have run.
+                # A caller that joined an earlier call gets `UNKNOWN`: that call may have run.
                 if futures[0] in fresh:
                     told.set_exception(error)
                 else:

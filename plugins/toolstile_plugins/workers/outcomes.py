@@ -1,4 +1,4 @@
-"""Outcomes of calls: records that stay for a week, and messages where no worker ran a call."""
+"""Outcomes of calls: how they are recorded, and messages about calls that did not run."""
 
 from __future__ import annotations
 
@@ -15,21 +15,15 @@ from toolstile_hookspecs.support.text import for_model
 T = TypeVar("T")
 
 KEPT: Final = 7 * 24 * 3600.0
-"""Seconds for which an outcome is kept, for hosts that ask late."""
+"""Seconds until an outcome is deleted, so that hosts can find outcomes later."""
 LONGEST_PAUSE: Final = 15.0
-"""The most seconds between attempts to record an outcome."""
+"""The maximum of seconds between attempts to record an outcome."""
 _logger = logging.getLogger("toolstile.workers")
 
 
 def until_recorded(record: Callable[[], T]) -> T:
-    """Record something as soon as it can be: a handler has run, and only this tells of it.
-
-    Args:
-        record: Records it, and raises `StateError` where it cannot.
-
-    Returns:
-        What `record` returns.
-    """
+    """Call `record` until it raises no `StateError`, and return its result."""
+    # Without a limit, because a lost outcome of a handler that ran is unknown for ever.
     for pause in chain((0.2, 1.0, 3.0), repeat(LONGEST_PAUSE)):
         try:
             return record()
@@ -40,7 +34,7 @@ def until_recorded(record: Callable[[], T]) -> T:
 
 
 def other_version(tool: str, version: str | None, known: Collection[str | None]) -> DispatchOutcome:
-    """Say that no worker has the version of a tool that a host has."""
+    """Return the outcome of a call if no worker has the host's version of the tool."""
     theirs = ", ".join(sorted(name or "without a version" for name in known))
     return DispatchOutcome(
         DispatchState.NOT_RUN,
@@ -51,7 +45,7 @@ def other_version(tool: str, version: str | None, known: Collection[str | None])
 
 
 def too_late(tool: str, workers: Sequence[Collection[str]]) -> DispatchOutcome:
-    """Say that no worker took a call in time, given the tools of the workers that are there."""
+    """Return the outcome of a call that no worker took in time; `workers` are their tools."""
     having = sum(tool in tools for tools in workers)
     there = (
         f"workers for it: {having}, all busy" if having else f"workers: {len(workers)}, none for it"
@@ -67,6 +61,6 @@ def too_late(tool: str, workers: Sequence[Collection[str]]) -> DispatchOutcome:
 
 
 def not_submitted(tool: Tool[Any, Any], error: StateError) -> CallRefused:
-    """Say why a call could not be submitted, and what to do."""
+    """Return the exception for a call that could not be submitted."""
     told = f"{tool.name} could not be submitted: {for_model(str(error))}"
     return CallRefused(told, for_operator=str(error))

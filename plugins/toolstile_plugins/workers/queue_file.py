@@ -1,4 +1,4 @@
-"""Calls that wait for workers of this machine, in a SQLite file with the workers' heartbeats."""
+"""The calls, marks and heartbeats of workers on this machine, in a SQLite file."""
 
 from __future__ import annotations
 
@@ -34,11 +34,7 @@ CREATE TABLE IF NOT EXISTS toolstile_starts (
 
 
 class SqliteMarks:
-    """Marks in a file.
-
-    Args:
-        file: The file; its tables are made by others.
-    """
+    """The marks of starts in a file; implements `StartMarks`."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
@@ -51,7 +47,7 @@ class SqliteMarks:
         over: str | None = None,
         outcome: DispatchOutcome | None = None,
     ) -> StartMark | None:
-        """Make the mark of a key, or replace the one of a token; see `StartMarks`."""
+        """Make the mark of a key, or replace the mark with the token `over`; see `StartMarks`."""
         with self._file.writing() as connection:
             standing = self.get(key)
             if standing is not None and standing.token == token:
@@ -66,7 +62,7 @@ class SqliteMarks:
             return None
 
     def finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
-        """Record what an attempt came to; returns whether the mark was still its own."""
+        """Record the outcome of an attempt; return False if another attempt has the mark."""
         return until_recorded(lambda: self._finish(key, token, outcome))
 
     def _finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
@@ -78,7 +74,7 @@ class SqliteMarks:
             return done.rowcount > 0
 
     def get(self, key: str) -> StartMark | None:
-        """Return the mark of a key, None for nothing."""
+        """Return the mark of a key, None if it has none."""
         rows = self._file.read("SELECT token, outcome FROM toolstile_starts WHERE key = ?", key)
         return mark_of(*rows[0]) if rows else None
 
@@ -91,7 +87,7 @@ class SqliteMarks:
 
 
 def mark_of(token: str, outcome: str | None) -> StartMark:
-    """Return a mark as its row tells it."""
+    """Return a mark from the columns of its row."""
     return StartMark(token, None if outcome is None else DispatchOutcome.from_json(outcome))
 
 
@@ -135,7 +131,7 @@ class Standing(NamedTuple):
 
     Args:
         mark: The mark of its start.
-        is_queued: Whether it waits for a worker, or has one.
+        is_queued: Whether the call waits for a worker, or has a worker.
     """
 
     mark: StartMark | None
@@ -143,7 +139,7 @@ class Standing(NamedTuple):
 
     @property
     def outcome(self) -> DispatchOutcome | None:
-        """Its outcome, None as long as it may come."""
+        """The final outcome; None if the call may still get an outcome."""
         if self.mark is None:
             return None if self.is_queued else DispatchOutcome(NOT_RUN, "It was withdrawn.")
         outcome = outcome_of(self.mark)
@@ -170,13 +166,13 @@ class CallQueue:
         self._file.close()
 
     def version(self) -> int:
-        """Return a number that another one follows when the file has changed."""
+        """Return a number that changes when another process changes the file."""
         return int(self._file.read("PRAGMA data_version")[0][0])
 
     # --- for hosts ---
 
     def enter(self, calls: Sequence[DispatchedCall]) -> None:
-        """Let calls wait for a worker, unless they do, or have ended."""
+        """Queue calls, except calls that are queued or have ended."""
         with self._file.writing() as connection:
             for call in calls:
                 mark = self.marks.get(call.key)
@@ -184,7 +180,7 @@ class CallQueue:
                     connection.execute(_INSERT, _row_of(call))
 
     def standing(self, keys: Collection[str]) -> dict[str, Standing]:
-        """Return what the file has of calls, by their keys."""
+        """Return the marks of calls and whether they are queued, by key."""
         rows = self._file.read(
             "SELECT wanted.value, starts.token, starts.outcome, calls.key FROM json_each(?) wanted "
             "LEFT JOIN toolstile_starts starts ON starts.key = wanted.value "
@@ -197,13 +193,13 @@ class CallQueue:
         }
 
     def look_after(self) -> None:
-        """Take over the calls of dead workers, and refuse what no worker will begin."""
+        """Release the calls of dead workers, and refuse calls that no worker will begin."""
         with self._file.writing() as connection:
             for (worker,) in connection.execute(
                 "SELECT id FROM toolstile_workers WHERE NOT (seen BETWEEN ? AND ?)", self._living()
             ).fetchall():
                 connection.execute("DELETE FROM toolstile_workers WHERE id = ?", (worker,))
-            # Also those of workers that were removed before they came to an end of their calls.
+            # Also the calls of workers that were removed earlier, with calls unfinished.
             for (key,) in connection.execute(
                 "SELECT key FROM toolstile_calls WHERE worker IS NOT NULL AND worker NOT IN "
                 "(SELECT id FROM toolstile_workers)"
@@ -212,7 +208,7 @@ class CallQueue:
             self._refuse(connection)
 
     def release(self, key: str) -> None:
-        """Let a call have another worker where it may still begin; else it has ended."""
+        """Queue a call for another worker if it may still begin, else remove it."""
         with self._file.writing() as connection:
             connection.execute(
                 "UPDATE toolstile_calls SET worker = NULL WHERE key = ? AND ending IS NULL AND "
@@ -224,10 +220,10 @@ class CallQueue:
             )
 
     def withdraw(self, key: str, *, ending: str | None = None) -> DispatchOutcome | None:
-        """Keep a call from beginning; None where it runs: `ending` says why to end it."""
+        """Keep a call from beginning; if it runs, note the reason to end it and return None."""
         with self._file.writing() as connection:
             mark = withdraw(self.marks, key) or self.marks.get(key)
-            assert mark is not None  # noqa: S101 - one of both has made it
+            assert mark is not None  # noqa: S101 - `withdraw` or an attempt has made it
             if _is_unknown(mark) and self.heartbeat(key) is not None:
                 connection.execute(
                     "UPDATE toolstile_calls SET ending = coalesce(?, ending) WHERE key = ?",
@@ -238,7 +234,7 @@ class CallQueue:
             return outcome_of(mark)
 
     def heartbeat(self, key: str) -> float | None:
-        """Return the age of the last heartbeat of a call's worker, None where none lives."""
+        """Return the age of the last heartbeat of a call's worker; None without a living worker."""
         rows = self._file.read(
             "SELECT seen FROM toolstile_calls calls JOIN toolstile_workers ON id = worker "
             "WHERE calls.key = ? AND seen BETWEEN ? AND ?",
@@ -247,12 +243,13 @@ class CallQueue:
         return max(time.monotonic() - rows[0][0], 0.0) if rows else None
 
     def _living(self) -> tuple[float, float]:
-        """Return when living workers were seen: by the machine's clock, which nobody sets."""
+        """Return the earliest and latest heartbeat of a living worker."""
+        # Monotonic, because people and programs set the wall clock.
         now = time.monotonic()
         return now - self.lease, now + 1
 
     def _refuse(self, connection: sqlite3.Connection) -> None:
-        """End calls that came too late, or whose version no worker has."""
+        """Refuse calls that waited too long, or whose version no worker has."""
         workers: list[dict[str, str | None]] = [
             json.loads(tools)
             for (tools,) in connection.execute("SELECT tools FROM toolstile_workers")
@@ -287,7 +284,7 @@ class CallQueue:
     # --- for workers ---
 
     def beat(self, worker: str, tools: Mapping[str, str | None]) -> None:
-        """Say that a worker lives; one that was taken for dead is known again."""
+        """Record a heartbeat of a worker; a worker that was declared dead returns."""
         with self._file.writing() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO toolstile_workers VALUES (?, ?, ?)",
@@ -295,7 +292,7 @@ class CallQueue:
             )
 
     def leave(self, worker: str) -> None:
-        """Forget a worker that has ended, and what nobody will ask for any more."""
+        """Remove a worker that has ended, and outcomes that are too old."""
         with self._file.writing() as connection:
             connection.execute("DELETE FROM toolstile_workers WHERE id = ?", (worker,))
             self.marks.prune(connection)
@@ -303,7 +300,7 @@ class CallQueue:
     def take(
         self, worker: str, tools: Mapping[str, str | None], number: int
     ) -> list[DispatchedCall]:
-        """Take the next calls, at most so many."""
+        """Take the next calls, at most `number`."""
         wanted = json.dumps([[name, version] for name, version in tools.items()])
         found = (
             f"SELECT {_COLUMNS} FROM toolstile_calls WHERE worker IS NULL AND EXISTS "  # noqa: S608 - our columns
@@ -321,14 +318,14 @@ class CallQueue:
             return [_call_of(row) for row in rows]
 
     def to_end(self, worker: str) -> list[tuple[str, str]]:
-        """Return the keys of a worker's calls whose handlers are to be ended, with the reason."""
+        """Return the keys of a worker's calls to end, each with the reason."""
         return self._file.read(
             "SELECT key, ending FROM toolstile_calls WHERE worker = ? AND ending IS NOT NULL",
             worker,
         )
 
     def drop(self, worker: str, key: str) -> None:
-        """Forget a call whose outcome is recorded."""
+        """Remove a call whose outcome is recorded."""
         with self._file.writing() as connection:
             connection.execute(
                 "DELETE FROM toolstile_calls WHERE key = ? AND worker = ?", (key, worker)

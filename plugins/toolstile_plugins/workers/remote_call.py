@@ -1,4 +1,4 @@
-"""Calls that run on a worker, seen from their host: submitted, and their outcomes awaited."""
+"""The host's side of calls on workers: submits a call and waits for its outcome."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ from toolstile_plugins.workers.settings import WorkersSettings
 log = logging.getLogger("toolstile.workers")
 
 LONGEST_PAUSE: Final = 0.5
-"""Seconds between two looks whether a worker has taken a call."""
+"""The maximum of seconds between checks whether a worker has taken a call."""
 _UNKNOWN: Final = "{name} may have had its effect, but its outcome is unknown: {text} {advice}"
 _WAIT: Final = "Do not repeat the call until its outcome is known."
 _REPEAT: Final = "The call may be repeated."
-_GIVEN_UP: Final = DispatchOutcome(DispatchState.UNKNOWN, "It was given up while it ran.")
+_GIVEN_UP: Final = DispatchOutcome(DispatchState.UNKNOWN, "Its host abandoned it while it ran.")
 _ONLY_READS: Final = "{name} gave no result: {text} It only reads, so the call may be repeated."
 
 
 class RemoteCall:
-    """Runs in the place of a handler that needs nothing of its host.
+    """Replaces a handler that runs without its host.
 
     Args:
         tool: The tool.
         settings: The settings.
-        cancelling: Cancels calls that are given up, which wait for nothing.
+        cancelling: Cancels abandoned calls in the background.
     """
 
     def __init__(
@@ -71,17 +71,17 @@ class RemoteCall:
         self._cancelling = cancelling
 
     async def __call__(self, params: Any, *, context: ToolContext) -> ToolResult[Any]:
-        """Have the handler run on a worker, and return its result.
+        """Run the handler on a worker, and return its result.
 
         Raises:
-            Exception: What the handler raises, or the news that no worker has run it.
-            EffectUnknownError: The handler began, and nobody knows what it has done.
+            Exception: The exception of the handler, or the reason that no worker ran it.
+            EffectUnknownError: The handler began, and its outcome is unknown.
         """
         dispatcher = await context.resources.aget(Dispatcher)  # type: ignore[type-abstract]
         text = written(self._tool.params_codec, params, "params")
         if len(text) > MAX_MESSAGE:
             told = f"its params take {len(text):,} characters, and {MAX_MESSAGE:,} are the most"
-            raise ValueError(f"{told}; put what is large into a file")
+            raise ValueError(f"{told}; put large data into a file")
         call = _dispatched(self._tool, self._settings, context, params=text)
         context.on_abandoned(partial(_cancel, self._cancelling, dispatcher, call.key))
         waiting = asyncio.ensure_future(_until_taken(dispatcher, call.key, context))
@@ -95,13 +95,13 @@ class RemoteCall:
 
 
 class ConnectedCall:
-    """Runs in the place of a handler that needs its host, which it asks over a connection.
+    """Replaces a handler that uses its host, over a connection.
 
     Args:
         tool: The tool.
         settings: The settings.
-        cancelling: Cancels calls that are given up, which wait for nothing.
-        connections: Lets the handler connect.
+        cancelling: Cancels abandoned calls in the background.
+        connections: Accepts the connection of the handler.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class ConnectedCall:
         self._connections = connections
 
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
-        """Have the handler run on a worker, do what it asks for, and return what it returns.
+        """Run the handler on a worker, answer its requests, and return its result.
 
         Raises:
-            BaseException: What the handler raises.
-            EffectUnknownError: The handler began, and nobody knows what it has done.
-            RuntimeError: The params cannot go there, or the result cannot come back.
+            BaseException: The exception of the handler.
+            EffectUnknownError: The handler began, and its outcome is unknown.
+            RuntimeError: The params or the result cannot be sent.
         """
         dispatcher = context.resources.get(Dispatcher)  # type: ignore[type-abstract]
         carried = call_of(self._tool, params, context)
@@ -149,7 +149,7 @@ class ConnectedCall:
                     channel.send(carried)
                     done = serve(channel, context, is_here=handler.address.certificate is None)
                 except (EOFError, OSError):
-                    # The dispatcher tells what became of it, or another worker begins it.
+                    # The dispatcher returns the outcome, or another worker begins the call.
                     refused = _unknown
                     if not handler.expect_another():
                         return _told(self._tool, _GIVEN_UP)
@@ -161,18 +161,18 @@ class ConnectedCall:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: MessageError) -> EffectUnknownError:
-        told = f"what its handler sent cannot be read here ({error})."
+        told = f"a message of its handler cannot be read here ({error})."
         return _unknown(self._tool, told)
 
 
 def _paused(context: ToolContext) -> AbstractContextManager[None]:
-    """Stop the tool's timeout while no worker has taken the call."""
+    """Pause the tool's timeout while no worker has taken the call."""
     return nullcontext() if context.control is None else context.control.paused()
 
 
 async def _until_taken(dispatcher: Dispatcher, key: str, context: ToolContext) -> None:
-    """Stop the tool's timeout until a worker takes a call; most are done before the first look."""
-    pause = 0.05
+    """Pause the tool's timeout until a worker takes a call."""
+    pause = 0.05  # Because most calls are done sooner, and need no check.
     with _paused(context), suppress(StateError):
         while True:
             await asyncio.sleep(pause)
@@ -182,13 +182,13 @@ async def _until_taken(dispatcher: Dispatcher, key: str, context: ToolContext) -
 
 
 def _submitted(dispatcher: Dispatcher, call: DispatchedCall) -> Future[DispatchOutcome]:
-    """Submit a call on a thread of its own; returns what its outcome is told to."""
+    """Submit a call on a new thread, and return the future of its outcome."""
     told: Future[DispatchOutcome] = Future()
 
     def submit() -> None:
         try:
             told.set_result(asyncio.run(dispatcher.submit(call)))
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised to the waiting caller
             told.set_exception(error)
 
     threading.Thread(target=submit, name="toolstile-submitted", daemon=True).start()
@@ -196,7 +196,7 @@ def _submitted(dispatcher: Dispatcher, call: DispatchedCall) -> Future[DispatchO
 
 
 def _end_where_lost(channel: SocketChannel, told: Future[DispatchOutcome]) -> None:
-    """End the channel to a handler whose worker stands still, so that nobody waits for it."""
+    """Shut the channel to a handler whose worker is lost, so that its reader stops waiting."""
     if told.exception() is None and told.result().text == WORKER_LOST:
         channel.shut_down()
 
@@ -214,11 +214,11 @@ def _dispatched(
     effect_id = None if effects is None else effects.effect_id(context)
     may_repeat = tool.category == "read" or _is_retried(tool)
     if connection is not None and may_repeat:
-        # Its host alone can repeat it, on a branch as it was, and then it is a call of its own.
+        # Because only the host can repeat the call, from an unchanged branch and as a new call.
         effect_id, may_repeat = None, False
     left = math.inf if context.deadline is None else context.deadline.remaining()
     patience = min(settings.patience, left)
-    # Its host ends it on time; the deadline ends it where the host died meanwhile.
+    # The host ends the call on time; the deadline ends the call if the host has died.
     longest = tool.timeout if isinstance(tool.timeout, float | int) else math.inf
     left = min(left, patience + longest)
     return DispatchedCall(
@@ -238,7 +238,7 @@ def _dispatched(
 def _cancel(cancelling: Executor, dispatcher: Dispatcher, key: str) -> None:
     def log_failure(done: Future[Any]) -> None:
         if error := done.exception():
-            log.warning("A call that was given up may go on: %s", error)
+            log.warning("An abandoned call may still run: %s", error)
 
     cancelling.submit(dispatcher.cancel, key).add_done_callback(log_failure)
 
@@ -249,7 +249,7 @@ def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
         try:
             value = None if encoded is None else tool.result_codec.decode(encoded)
         except Exception as error:
-            # It has run, and had its effect: only its worker has other code.
+            # Unknown, because the handler had its effect; only the code of its worker differs.
             told = f"its worker's result does not fit here ({why_unwritable(error)})."
             raise _unknown(tool, told) from error
         return ToolResult(outcome.text, value, exclude_value_from_context=outcome.excluded)
@@ -276,19 +276,19 @@ def _unknown(tool: Tool[Any, Any], told: object) -> EffectUnknownError:
 
 
 def _raised(name: str, text: str) -> Exception:
-    """Return an exception of the contract by its name, any other as its text."""
+    """Return an exception of the contract by name, or a `RuntimeError` with the text."""
     class_: Any = getattr(errors, name, None)
     if isinstance(class_, type) and issubclass(class_, ToolstileError):
         try:
             return class_(text)
         except TypeError:
-            # It needs more than a text.
+            # The class needs more than a text.
             pass
     return RuntimeError(text or name)
 
 
 def _depth(context: ToolContext) -> int:
-    """Return how many calls wait for this one, which comes before calls that hold up fewer."""
+    # Calls that block more parents get a higher priority.
     depth = 0
     while context.parent is not None:
         depth, context = depth + 1, context.parent

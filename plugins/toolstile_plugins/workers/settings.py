@@ -21,10 +21,10 @@ Seconds = Annotated[float, Field(gt=0, le=DAY, allow_inf_nan=False)]
 
 
 def endpoint(address: str) -> tuple[str, int]:
-    """Return host and port of an address, port 0 where it names none.
+    """Return the host and port of an address, port 0 if it has none.
 
     Raises:
-        ValueError: It is no address.
+        ValueError: The text is not an address.
     """
     parts = urlsplit(f"//{address}")
     if not parts.hostname or parts.path or parts.query or parts.username is not None:
@@ -38,22 +38,22 @@ def _checked(address: str) -> str:
 
 
 class WorkersSettings(BaseModel):
-    """The calls that run on workers, and their way there.
+    """The tools that run on workers, and how calls reach the workers.
 
     Args:
         runs: The tools that run on workers, as fields of a selector; None for no tool.
-        concurrency: How many calls run at once on a worker of the host's own, in processes that end
-            with the host; 0 for none, where all workers are started by themselves.
+        concurrency: The maximum number of calls at once on a worker within the host, in processes
+            that end with the host; 0 if all workers are started by `toolstile worker`.
         dispatcher: `local` for workers on this machine, `dbos` for workers of one database, or the
             name of another entry point in the group `toolstile.dispatchers`.
-        path: The file of `local`, through which calls and outcomes pass; the file of
-            `[plugins.database]` if this table names none.
-        durability: The host's, for `local`; with `power` no call runs twice after a loss of power.
+        path: The file of `local` with calls and outcomes; the file of `[plugins.database]` if this
+            table has no path.
+        durability: The durability of `local`; with `power` no call runs twice after a power loss.
         lease: Seconds after which a worker without a heartbeat counts as dead.
-        patience: Seconds for which a call waits for a worker, beside its tool's timeout.
+        patience: Seconds that a call waits for a worker, in addition to its tool's timeout.
         address: `HOST` or `HOST:PORT` at which workers on other machines reach this host, for
             handlers that take a context or have secrets; None for workers of this machine.
-        options: What the dispatcher is given besides; `dbos` takes `poll`.
+        options: Options for the dispatcher; `dbos` takes `poll`.
 
     Example:
         >>> WorkersSettings(runs={"tags": ["slow"]}).dispatcher
@@ -74,7 +74,7 @@ class WorkersSettings(BaseModel):
 
 
 def dispatcher_of(settings: WorkersSettings, host: HostHandle) -> Dispatcher:
-    """Return a new dispatcher, the one that the settings name."""
+    """Return a new dispatcher of the kind in the settings."""
     make = loaded("toolstile.dispatchers", settings.dispatcher, "plugins.workers.dispatcher")
     made: Dispatcher = make(settings, host)
     return made

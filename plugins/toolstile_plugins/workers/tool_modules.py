@@ -1,4 +1,4 @@
-"""The tools that workers run: those of the modules that they are given."""
+"""The tools that workers run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ def tools_in(modules: Iterable[ModuleType]) -> dict[str, Tool[Any, Any]]:
 
 
 def needs_host(tool: Tool[Any, Any]) -> bool:
-    """Tell whether the handler of a tool is connected with its host while it runs.
-
-    That is one that takes a context, and one with secrets: what is not sent over such a connection
-    is stored on its way.
-    """
+    """Return whether the handler of a tool connects to its host while it runs."""
+    # Handlers with a context use their host. Secrets need a connection, because params and results
+    # that are sent without one are stored in the queue.
     function: Any = getattr(tool, "function", None)
     if function is None or "context" in inspect.signature(function).parameters:
         return True

@@ -1,4 +1,4 @@
-"""The W3C trace context of a call: written down by its host, current again around its handler."""
+"""The W3C trace context of a call, passed from its host to its handler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 def current() -> str | None:
     """Return the `traceparent` of the current span, None without OpenTelemetry or a span."""
-    # Who traces has imported it.
+    # A program that traces has imported it; others need not pay for the import.
     if "opentelemetry" not in sys.modules:
         return None
     from opentelemetry import propagate
@@ -21,7 +21,7 @@ def current() -> str | None:
 
 @contextmanager
 def attached(traceparent: str) -> Generator[None]:
-    """Let the caller's span be current within the block, and export what was traced."""
+    """Make the caller's span current within the block, then export the spans."""
     try:
         from opentelemetry import context, propagate, trace
     except ImportError:

@@ -600,7 +600,7 @@ def test_what_is_no_message_runs_nothing_and_ends_the_process(
     outcome = yard.call("attack", how=how, file=str(file))
 
     assert outcome.status is Status.ERROR
-    assert "what its process sent cannot be read here" in outcome.text
+    assert "a message of its process cannot be read here" in outcome.text
     assert not file.exists()
 
 

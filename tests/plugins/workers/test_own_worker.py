@@ -59,7 +59,7 @@ def test_a_call_that_runs_when_its_host_closes_is_told_and_its_handler_ends(site
     host.close()
     looking.join(PATIENCE)
     (text,) = told
-    assert text.startswith("look_long gave no result: It was given up while it ran.")
+    assert text.startswith("look_long gave no result: Its host abandoned it while it ran.")
     assert not lives(int(site.noted()[0].split()[-1]))
 
 

@@ -1,4 +1,4 @@
-"""Calls on workers through DBOS: what hosts use, and what workers serve."""
+"""The dispatcher for hosts and workers that share a PostgreSQL database, through DBOS."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class DbosOptions(BaseModel):
-    """The options of DBOS, the table `[plugins.workers.options]`.
+    """The options of DBOS: the table `[plugins.workers.options]`.
 
     Args:
-        poll: Seconds between looks of a worker at its queue.
+        poll: Seconds between a worker's polls of its queue.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,16 +42,16 @@ class DbosOptions(BaseModel):
 
 
 class DbosDispatcher:
-    """Has calls run on workers through queues of DBOS; implements `Dispatcher`.
+    """Runs calls on workers through queues of DBOS; implements `Dispatcher`.
 
-    DBOS hands each call to a worker, and keeps it where a worker dies. Whether a call has begun,
-    and what became of it, is in tables beside: see `PostgresStarts`. A host that waits has the
-    calls of a dead worker taken over.
+    DBOS hands each call to a worker, and keeps the call if the worker dies. `PostgresStarts`
+    records whether a call has begun, and its outcome. A host that waits for a call of a dead
+    worker gives the call to another worker.
 
     Args:
         database: The database, the same for all hosts and workers.
         dead_after: Seconds of silence after which a worker counts as dead; the same for all.
-        poll: Seconds between looks of a worker at its queue.
+        poll: Seconds between a worker's polls of its queue.
 
     Raises:
         ConfigurationError: The extra `dbos` is not installed.
@@ -65,40 +65,40 @@ class DbosDispatcher:
         self._poll = poll
         self._starts = PostgresStarts(database)
         self._waiting = WaitingCalls(database, self._starts, dead_after)
-        # One thread, so that they come to their queue in the order in which they were submitted.
+        # One thread, because calls must reach their queue in the order of their submission.
         self._submitting = ThreadPoolExecutor(1, thread_name_prefix="toolstile-submit")
 
     async def submit(self, call: DispatchedCall) -> DispatchOutcome:
-        """Have a call run, and wait for its outcome."""
+        """Submit a call, and wait for its outcome."""
         loop = asyncio.get_running_loop()
         told = await loop.run_in_executor(self._submitting, self._waiting.add, call)
         return await asyncio.wrap_future(told)
 
     def find(self, key: str) -> DispatchOutcome | None:
-        """Return the outcome of a call that was submitted, for those who ask late."""
+        """Return the outcome of a call that was submitted earlier."""
         found = self._starts.find([key]).get(key)
         if found is None or (found.mark.outcome is None and self._waiting.is_alive(found)):
             return None
         return outcome_of(found.mark)
 
     def withdraw(self, key: str) -> DispatchOutcome | None:
-        """Keep a call from beginning, whether it was submitted or may still be."""
+        """Keep a call from beginning, also if it is submitted later."""
         return WITHDRAWN if withdraw(self._starts, key) is None else self.find(key)
 
     def cancel(self, key: str) -> DispatchOutcome | None:
-        """Keep a call from beginning, and have its handler ended where it runs."""
+        """Keep a call from beginning; if its handler runs, have the worker end it."""
         outcome = self.withdraw(key)
         if outcome is None:
             self._starts.cancel(key)
         return outcome
 
     def heartbeat(self, key: str) -> float | None:
-        """Return how long ago, in seconds, the worker of a call was alive; None without one."""
+        """Return the seconds since the last heartbeat of a call's worker; None without a worker."""
         found = self._starts.find([key]).get(key)
         return None if found is None or found.mark.outcome is not None else found.age
 
     def serve(self, runner: CallRunner, *, concurrency: int, stop: Event) -> None:
-        """Run calls in this process until `stop` is set and those that run have ended."""
+        """Run calls in this process until `stop` is set and the running calls have ended."""
         DbosWorker(
             self._database,
             runner,
@@ -108,10 +108,10 @@ class DbosDispatcher:
         ).serve(stop)
 
     def close(self) -> None:
-        """Give back what it holds; calls stay as they are."""
+        """Close the connections; calls stay as they are."""
         self._submitting.shutdown()
         self._waiting.close()
-        # Its plugin may have closed it before, and what was asked since has connected again.
+        # Again, because requests after the close by its plugin have opened new connections.
         self._database.close()
 
 
@@ -119,7 +119,7 @@ def dbos_dispatcher(settings: WorkersSettings, host: HostHandle) -> DbosDispatch
     """Return the dispatcher of the host's database.
 
     Raises:
-        ConfigurationError: The host has none, or an option is not known.
+        ConfigurationError: The host has no database, or an option is invalid.
     """
     database: DatabaseSettings | None = host.settings("database")
     if database is None or database.url is None:
@@ -134,6 +134,6 @@ def dbos_dispatcher(settings: WorkersSettings, host: HostHandle) -> DbosDispatch
         raise ConfigurationError(
             f"plugins.workers.options: {'.'.join(map(str, fault['loc']))}: {fault['msg']}."
         ) from error
-    # The pool of the host, whose size is the most connections of the process.
+    # The pool of the host, because its size limits the connections of the process.
     stores: DatabaseStores = host.state("database") or DatabaseStores(database)
     return DbosDispatcher(stores.database(), dead_after=settings.lease, poll=options.poll)

@@ -37,11 +37,11 @@ CREATE TABLE toolstile_workers (
 """The tables of marks and of workers."""
 
 OUTCOMES: Final = "toolstile_outcomes"
-"""The channel that tells of outcomes, by `news_of` their keys."""
+"""The channel that announces outcomes, by `news_of` their keys."""
 CANCELS: Final = "toolstile_cancels"
-"""The channel that tells of cancelled calls."""
+"""The channel that announces cancelled calls."""
 
-# It says nothing where another mark stands in its way.
+# It returns no row if another mark exists that must stay.
 _BEGIN: Final = (
     "INSERT INTO toolstile_starts AS mark (key, token, worker, state, outcome) "
     "VALUES (%s, %s, %s, %s, %s) ON CONFLICT (key) DO UPDATE SET token = excluded.token, "
@@ -91,10 +91,10 @@ class Worker(NamedTuple):
     """A worker that is alive.
 
     Args:
-        worker: Its id.
-        queue: The queue from which it takes calls.
+        worker: The id of the worker.
+        queue: The queue with its calls.
         tools: The versions of its tools, by name.
-        takes_calls: False once it was asked to stop.
+        takes_calls: False after it was asked to stop.
     """
 
     worker: str
@@ -104,14 +104,15 @@ class Worker(NamedTuple):
 
 
 class FoundMark(NamedTuple):
-    """A mark, and how long ago its worker was alive, in seconds; None without a worker."""
+    """A mark, and the seconds since its worker's last heartbeat; None without a worker."""
 
     mark: StartMark
     age: float | None
 
 
 def news_of(key: str) -> str:
-    """Return what tells of a key on a channel, on which not every text can be told."""
+    """Return the name of a key on a channel."""
+    # A digest, because PostgreSQL notifications are short and take no surrogates or NUL.
     return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -120,7 +121,7 @@ class PostgresStarts:
 
     Args:
         database: The database.
-        worker: The id of the worker whose attempts begin here, None on a host.
+        worker: The id of the worker that begins attempts; None on a host.
     """
 
     def __init__(self, database: PostgresDatabase, worker: str | None = None) -> None:
@@ -136,7 +137,7 @@ class PostgresStarts:
         over: str | None = None,
         outcome: DispatchOutcome | None = None,
     ) -> StartMark | None:
-        """Make the mark of a key, or replace the one of a token."""
+        """Make the mark of a key, or replace the mark with the token `over`."""
         worker = self._worker if outcome is None else None
         values = (key, token, worker, *_columns(outcome), over)
         while not self._database.read(_BEGIN, *values):
@@ -148,11 +149,11 @@ class PostgresStarts:
         return None
 
     def finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
-        """Record what an attempt came to; returns whether the mark was still its own."""
+        """Record the outcome of an attempt; return False if another attempt has the mark."""
         return until_recorded(lambda: self._finish(key, token, outcome))
 
     def give_up(self, key: str) -> None:
-        """Say of an attempt of this worker that it does not run any more, and nothing else."""
+        """Record that an attempt of this worker has ended without an outcome."""
         until_recorded(lambda: self._database.read(_GIVE_UP, key, self._worker))
 
     def _finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
@@ -162,13 +163,13 @@ class PostgresStarts:
         return done.rowcount == 1
 
     def get(self, key: str) -> StartMark | None:
-        """Return the mark of a key, None for nothing."""
+        """Return the mark of a key, None if it has none."""
         for token, outcome in self._database.read(_GET, key):
             return StartMark(token, _outcome(outcome))
         return None
 
     def find(self, keys: Sequence[str]) -> dict[str, FoundMark]:
-        """Return the marks of keys that there are."""
+        """Return the marks of the keys that have one."""
         rows = self._database.read(_FOUND, list(keys))
         return {
             key: FoundMark(StartMark(token, _outcome(outcome)), age)
@@ -176,42 +177,42 @@ class PostgresStarts:
         }
 
     def cancel(self, key: str) -> None:
-        """Have the worker of a running attempt told to end it."""
+        """Ask the worker of a running attempt to end it."""
         with self._database.writing() as transaction:
             transaction.execute(_CANCEL, (key,))
             transaction.tell(CANCELS, news_of(key))
 
     def cancelled(self, worker: str) -> list[str]:
-        """Return the keys of the running attempts of a worker that were cancelled."""
+        """Return the keys of the cancelled attempts that still run on a worker."""
         return [key for (key,) in self._database.read(_CANCELLED, worker)]
 
     def old(self) -> list[str]:
-        """Return the keys of some marks whose outcomes are older than `KEPT`."""
+        """Return the keys of some marks with outcomes older than `KEPT`."""
         return [key for (key,) in self._database.read(_OLD_KEYS)]
 
     def prune(self, keys: Sequence[str]) -> None:
-        """Remove the marks of keys, where they are old."""
+        """Remove the marks of the keys that are still old."""
         self._database.read(_PRUNE, list(keys))
 
 
 class WorkerTable:
-    """The workers of a database, and when each was alive by the database's clock."""
+    """The workers of a database, with their last heartbeats by the clock of the database."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
         database.require(WORKERS)
 
     def say_alive(self, worker: Worker) -> None:
-        """Note that a worker is alive."""
+        """Record a heartbeat of a worker."""
         tools = json.dumps(dict(worker.tools))
         self._database.read(_ALIVE, worker.worker, worker.queue, tools, worker.takes_calls)
 
     def remove(self, worker: str) -> None:
-        """Forget a worker that has ended, and those that have been silent for a day."""
+        """Remove a worker that has ended, and workers without a heartbeat for a day."""
         self._database.read(_GONE, worker)
 
     def alive(self, dead_after: float) -> dict[str, Worker]:
-        """Return the workers that were alive within so many seconds, by id."""
+        """Return the workers with a heartbeat within `dead_after` seconds, by id."""
         rows = self._database.read(_WORKERS, dead_after)
         return {
             id_: Worker(id_, queue, json.loads(tools), takes) for id_, queue, tools, takes in rows

@@ -1,4 +1,4 @@
-"""The calls for which a host waits, and DBOS as their queue."""
+"""The calls that a host waits for, and DBOS as their queue."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 APPLICATION: Final = "toolstile"
 WORKFLOW: Final = "toolstile_call"
 VERSION: Final = "1"
-"""The version of the workflow; which tools a worker has is known by its queue."""
+"""The version of the workflow. The queue of a worker identifies the worker's tools."""
 SCHEMA: Final = "toolstile_dbos"
 CALLS: Final = TypeAdapter(DispatchedCall)
 """Calls as JSON."""
 _MIDDLE: Final = 2**30
-"""The priority of calls whose own is 0: in DBOS, 1 comes first and 2 ** 31 - 1 last."""
+"""The DBOS priority of calls with priority 0: 1 comes first and 2 ** 31 - 1 last."""
 
 
 def require_extra() -> None:
-    """Check that DBOS is installed; importing it takes longer than many a command.
+    """Check that DBOS is installed, without its slow import.
 
     Raises:
         ConfigurationError: The extra `dbos` is not installed.
@@ -64,8 +64,8 @@ def require_extra() -> None:
 
 
 def engine_of(database: PostgresDatabase, connections: int) -> Engine:
-    """Return an engine for DBOS whose connections are opened as all others are."""
-    import sqlalchemy  # late: only who uses it has it
+    """Return an engine for DBOS that opens its connections as `PostgresDatabase` does."""
+    import sqlalchemy  # Late, because it comes with the extra.
 
     def connect() -> Any:
         connection = database.connect()
@@ -78,7 +78,7 @@ def engine_of(database: PostgresDatabase, connections: int) -> Engine:
 
 
 def client_of(engine: Engine) -> DBOSClient:
-    """Return a client that connects when it is used, and raises where it cannot."""
+    """Return a client that connects when it is used, without retries."""
     from dbos import DBOSClient
 
     return DBOSClient(
@@ -92,7 +92,7 @@ def client_of(engine: Engine) -> DBOSClient:
 
 @contextmanager
 def explaining(database: PostgresDatabase) -> Generator[None]:
-    """Raise `StateError` where DBOS or its database cannot be used."""
+    """Raise `StateError` if DBOS or its database cannot be used."""
     import psycopg
     from dbos import error as dbos_errors
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -107,7 +107,7 @@ def explaining(database: PostgresDatabase) -> Generator[None]:
 
 
 def enqueue(client: DBOSClient, queue: str, call: DispatchedCall) -> None:
-    """Put a call on a queue; a key that is on one already stays where it is."""
+    """Put a call on a queue; a key that is already on a queue stays there."""
     from dbos import EnqueueOptions, WorkflowSerializationFormat
 
     options: EnqueueOptions = {
@@ -116,18 +116,18 @@ def enqueue(client: DBOSClient, queue: str, call: DispatchedCall) -> None:
         "workflow_id": call.key,
         "app_version": VERSION,
         "priority": min(max(_MIDDLE - call.priority, 1), 2 * _MIDDLE - 1),
-        # Else, DBOS pickles.
+        # Because DBOS would use pickle otherwise.
         "serialization_type": WorkflowSerializationFormat.PORTABLE,
     }
     client.enqueue(options, CALLS.dump_json(call).decode())
 
 
 LOOKS: Final = 4
-"""Looks at all calls within the time after which a worker counts as dead."""
+"""Checks of all calls within `dead_after`."""
 TICK: Final = 0.25
-"""Seconds within which its thread notices that it shall end."""
+"""Seconds until the thread notices the close."""
 CONNECTIONS: Final = 2
-"""Connections to DBOS: one of the thread, and one of the thread that submits."""
+"""Connections to DBOS: for the watching thread and for the submitting thread."""
 _MISSING: Final = object()
 _ENDED: Final = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
@@ -138,7 +138,7 @@ class _Waiting(NamedTuple):
 
 
 class WaitingCalls:
-    """The calls for which this process waits, and the thread that looks after them.
+    """The calls that this process waits for, and the thread that watches them.
 
     Args:
         database: The database.
@@ -161,7 +161,7 @@ class WaitingCalls:
         require_extra()
 
     def add(self, call: DispatchedCall) -> Future[DispatchOutcome]:
-        """Have a call run; returns what its outcome is told to.
+        """Submit a call; return the future of its outcome.
 
         Raises:
             StateError: The database cannot be used, and this process had not submitted the call.
@@ -182,22 +182,22 @@ class WaitingCalls:
         try:
             self._answer_known([call.key])
         except StateError:
-            # One that was submitted before may run, and has others who wait.
+            # A call that was submitted before may run, and other callers wait for it.
             if is_new:
                 self._forget(call.key)
                 raise
-        # From here on it may run, whatever fails: the thread goes on.
+        # From here on the call may run, so the thread watches it despite a failure.
         with suppress(StateError):
-            # Nobody asks DBOS for its status: where it is queued already, queueing changes nothing.
+            # Without its status from DBOS, because queueing a queued call changes nothing.
             self._look([call], {})
         return told
 
     def is_alive(self, found: FoundMark) -> bool:
-        """Tell whether the worker of a mark is alive."""
+        """Return whether the worker of a mark is alive."""
         return found.age is not None and found.age <= self._dead_after
 
     def close(self) -> None:
-        """End the thread, and let those who still wait know."""
+        """End the thread, and give waiting callers the outcome `UNKNOWN`."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
@@ -213,7 +213,7 @@ class WaitingCalls:
             try:
                 self._watch_once()
                 failing = None
-            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait are told
+            except Exception as error:  # noqa: BLE001 - the waiting callers get it
                 self._news.close()
                 failing = failing or datetime.now(UTC)
                 if (datetime.now(UTC) - failing).total_seconds() > self._dead_after:
@@ -222,7 +222,7 @@ class WaitingCalls:
         self._news.close()
 
     def _watch_once(self) -> None:
-        """Look at all calls once, and then answer those of which there is news."""
+        """Check all calls once, then answer calls with news until the next check."""
         self._news.listen()
         with self._lock:
             calls = [waiting[0].call for waiting in self._waiting.values()]
@@ -277,7 +277,7 @@ class WaitingCalls:
         workers: Mapping[str, Worker],
         statuses: Mapping[str, WorkflowStatus],
     ) -> None:
-        """Have calls that do not run on queues from which a worker takes them."""
+        """Put calls that do not run on queues of living workers."""
         lost: list[DispatchedCall] = []
         for call in calls:
             status = statuses.get(call.key)
@@ -299,7 +299,7 @@ class WaitingCalls:
         found: Mapping[str, FoundMark],
         workers: Mapping[str, Worker],
     ) -> None:
-        # One host at a time: two would put a call that runs again already on a queue once more.
+        # One host at a time, because a second would requeue a call that already runs again.
         with self._database.writing(lock_of("toolstile", "take over")) as transaction:
             transaction.send()
             statuses = self._statuses(calls)
@@ -316,7 +316,7 @@ class WaitingCalls:
         workers: Mapping[str, Worker],
         found: Mapping[str, FoundMark],
     ) -> str | None:
-        """Return a queue for a call, None where it has to wait or is refused."""
+        """Return a queue for a call; None if the call must wait, or was refused."""
         taking = [worker for worker in workers.values() if worker.takes_calls]
         fitting = [
             worker for worker in taking if worker.tools.get(call.tool, _MISSING) == call.version
@@ -363,7 +363,7 @@ class WaitingCalls:
 
 
 def _is_lost(status: WorkflowStatus, workers: Mapping[str, Worker]) -> bool:
-    """Tell whether no worker that is alive has a call, or will take it."""
+    """Return whether no living worker has a call or will take it."""
     if status.status == "PENDING":
         return status.executor_id not in workers
     return all(
@@ -372,11 +372,11 @@ def _is_lost(status: WorkflowStatus, workers: Mapping[str, Worker]) -> bool:
 
 
 POOLED_PAUSE: Final = 0.1
-"""Seconds between looks where a pooler passes on no news."""
+"""Seconds between checks if a pooler forwards no notifications."""
 
 
 class News:
-    """The news of a channel, on a connection of its own; for one thread.
+    """The notifications of a channel, on a separate connection; for one thread.
 
     Args:
         database: The database.
@@ -389,7 +389,7 @@ class News:
         self._connection: Connection | None = None
 
     def listen(self) -> bool:
-        """Listen from now on; returns whether this is new, so that news may have been missed."""
+        """Listen from now on; return False if it listened already."""
         if self._connection is not None:
             return False
         connection = self._database.connect()
@@ -398,7 +398,7 @@ class News:
         return True
 
     def wait(self, seconds: float) -> set[str]:
-        """Wait for news so long; returns what was told."""
+        """Wait for notifications, and return their payloads."""
         connection = self._connection
         assert connection is not None  # noqa: S101 - `listen` comes first
         if connection.prepare_threshold is None:

@@ -1,4 +1,4 @@
-"""The side of DBOS that runs calls: one worker, until it is asked to stop."""
+"""A worker that takes calls from DBOS until it is asked to stop."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from toolstile_plugins.workers.dbos.waiting import (
 from toolstile_plugins.workers.outcomes import too_late
 
 BEATS: Final = 5
-"""Signs of life within the time after which a worker counts as dead."""
+"""Heartbeats within `dead_after`."""
 TICK: Final = 0.25
-"""Seconds within which it notices that it shall stop."""
+"""Seconds until the worker notices that it must stop."""
 _PATIENT: Final = 10**9
-"""Seconds for which DBOS waits for calls that run: it is not what ends them."""
+"""Seconds that DBOS waits for running calls: longer than any, because deadlines end them."""
 _logger = logging.getLogger(__name__)
 
 
@@ -44,8 +44,8 @@ class DbosWorker:
         database: The database.
         runner: Runs the handlers.
         concurrency: How many calls run at once.
-        dead_after: Seconds of silence after which it counts as dead.
-        poll: Seconds between looks at the queue.
+        dead_after: Seconds of silence after which the worker counts as dead.
+        poll: Seconds between polls of the queue.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class DbosWorker:
         dead_after: float,
         poll: float,
     ) -> None:
-        # Calls of a queue can go to each of its workers, so these have the same tools.
+        # Because a call goes to any worker of its queue, workers of a queue have equal tools.
         alike = json.dumps([concurrency, sorted(runner.tools.items())])
         queue = f"toolstile-{blake2b(alike.encode(), digest_size=12).hexdigest()}"
         self._me = Worker(uuid4().hex, queue, runner.tools)
@@ -71,7 +71,7 @@ class DbosWorker:
         self._news = News(database, CANCELS)
 
     def serve(self, stop: Event) -> None:
-        """Run calls until `stop` is set and those that run have ended.
+        """Run calls until `stop` is set and the running calls have ended.
 
         Raises:
             StateError: The database cannot be used.
@@ -119,7 +119,7 @@ class DbosWorker:
         )
 
     def _attend(self, stop: Event, *, takes_calls: bool = True) -> None:
-        """Say once that it is alive, and end what is cancelled until it says so again."""
+        """Send a heartbeat, then end cancelled calls until the next heartbeat is due."""
         try:
             self._table.say_alive(self._me._replace(takes_calls=takes_calls))
             self._news.listen()
@@ -129,7 +129,7 @@ class DbosWorker:
                 if self._news.wait(min(left, TICK)):
                     self._end_cancelled()
                 left -= TICK
-        except Exception as error:  # noqa: BLE001 - hosts tell of a database that is away
+        except Exception as error:  # noqa: BLE001 - hosts report a lost database
             _logger.warning("This worker could not say that it is alive: %s", error)
             self._news.close()
             stop.wait(self._beat)
@@ -150,7 +150,7 @@ class DbosWorker:
     def _prune(self, engine: Any) -> None:
         with suppress(StateError), explaining(self._database):
             while keys := self._starts.old():
-                # First: a queued call of which no mark says that it was withdrawn would run.
+                # Before the marks, because a queued call without a mark would run.
                 client_of(engine).delete_workflows(keys)
                 self._starts.prune(keys)
 
