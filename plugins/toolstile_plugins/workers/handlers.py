@@ -118,7 +118,7 @@ class _HandlerProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process can take the next call."""
+        """True if the process can take the next call."""
         return self._reason is None and self._process.poll() is None
 
     def await_up(self) -> None:

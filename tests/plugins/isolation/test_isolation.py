@@ -538,7 +538,7 @@ def test_its_result_arrives_where_nothing_can_be_printed(
         ),
         ("return_half", "its result cannot be read from the JSON that it is written as, to cross"),
         ("not_a_result", "its handler returned int, not a ToolResult"),
-        ("keep_lock", "append cannot be asked of its host: it (Connection) is no data"),
+        ("keep_lock", "append cannot be asked of its host: it (Connection) is not data"),
     ],
 )
 def test_what_cannot_travel_is_a_clear_failure(

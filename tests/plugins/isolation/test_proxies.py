@@ -241,7 +241,7 @@ def ask(target: str, method: str, *args: object) -> bytes:
         (ask("answer", "latest"), "cannot ask for answer.latest"),
         (
             ask("session", "dispatch", ["one", "pydantic.types:ImportString", ["antigravity"]]),
-            "it (ImportString) is no data",
+            "it (ImportString) is not data",
         ),
         (ask("session", "dispatch", ["one", "antigravity:Fly", [1]]), "no type antigravity:Fly"),
         (ask("session", "dispatch", ["record", f"{__name__}:Note", {"text": "a"}]), "none of"),
@@ -323,7 +323,7 @@ def test_a_nested_call_is_dispatched_by_the_parent():
 @pytest.mark.parametrize("kind", ["OrderedDict", "mappingproxy"])
 def test_the_outcome_of_a_nested_call_is_as_it_was_or_refused_and_its_event_shows_json(kind: str):
     def check(context, parent):
-        with pytest.raises(ResourceError, match=rf"call gives .*it.result.value \({kind}\) is no"):
+        with pytest.raises(ResourceError, match=rf"of call .*it.result.value \({kind}\) is no"):
             RemoteControl(parent, "control").call(ToolCall("odd", {"kind": kind}))
         event = RemoteSession("s", parent)[ToolInvoked].latest()
         assert event.result.value == {"a": 1}
