@@ -1,9 +1,8 @@
 """Approval by the person at the terminal, or by a rule given on the command line.
 
 Settings, `[plugins.approval]`: `mode`, one of `auto`, `ask`, `all`, `none`, `read`; see `Mode`.
-It answers where the configuration names it, `approver = "approval"`. `toolstile run`,
-`toolstile call` and `toolstile replay` do so where no other approver is configured; `--approve`
-does in any case.
+Enable the approver with `approver = "approval"`. `toolstile run`, `toolstile call` and
+`toolstile replay` use it if no other approver is configured; `--approve` uses it in any case.
 """
 
 from __future__ import annotations

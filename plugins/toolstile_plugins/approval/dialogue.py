@@ -34,10 +34,7 @@ from toolstile_plugins.cli_support import printable_lines
 
 
 def edit(shown: Shown, terminal: Terminal) -> str | None:
-    """Return the arguments as a person edits them, as JSON, or None to go back.
-
-    Arguments that do not fit the tool are refused at the terminal.
-    """
+    """Return the edited arguments as JSON; None if the person went back, or on a shown fault."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     written = _in_editor(editor, shown, terminal) if editor else _in_line(shown, terminal)
     if written is None:
@@ -77,8 +74,8 @@ def _in_editor(editor: str, shown: Shown, terminal: Terminal) -> str | None:
         path = Path(folder, f"{shown.request.tool.name}.json")
         path.write_text(before, encoding="utf-8", errors="surrogatepass")
         try:
-            # The person's own editor, on the terminal that the question is asked at.
-            status = subprocess.run(  # noqa: S603 - which is what they ask for
+            # The person's own editor, on the terminal of the question.
+            status = subprocess.run(  # noqa: S603 - as configured by the person
                 [*shlex.split(editor), str(path)], stdin=terminal.source, check=False
             ).returncode
             after = path.read_text(encoding="utf-8")
@@ -115,15 +112,15 @@ class Dialogue:
         """Return the person's answer.
 
         Raises:
-            Withdrawn: When nobody waits for it any more.
+            Withdrawn: The call no longer waits for the answer.
         """
         self._terminal.show()
         self._show(everything=False)
         while True:
-            what = "Keep it?" if self._has_run else "Run it?"
+            question = "Keep it?" if self._has_run else "Run it?"
             view = ", [v]iew all of it" if self._shown.is_cut else ""
             always = ", [a]lways for this tool in this session" if self._grants else ""
-            line = self._terminal.ask(f"{what} [y]es, [n]o, [e]dit{always}{view}:")
+            line = self._terminal.ask(f"{question} [y]es, [n]o, [e]dit{always}{view}:")
             if line is None:
                 return ApprovalAnswer.unanswered(CLOSED)
             answer = self._read(line.strip())
@@ -191,7 +188,7 @@ def _ask(request: ApprovalRequest, mode: Mode, held: Grants) -> ApprovalAnswer:
             open_terminal(request.withdrawn, anywhere=mode is Mode.ASK) as terminal,
             taking_turns(request.withdrawn),
         ):
-            # Only now, as the person may just have said so, asked for a call beside this one.
+            # Only now, because the answer to a call before this one may have added a grant.
             asked = question_of(request)
             bound: Any = request.context.resources.get(Grants, None)  # type: ignore[type-abstract]
             grants: Grants = bound or held

@@ -14,11 +14,11 @@ MASK: Final = "*** (unchanged)"
 """Stands for a secret; an edit that keeps the mask keeps the secret."""
 
 LINES: Final = 60
-"""Lines beyond which each argument, and the diff, is shortened unless all are asked for."""
+"""Lines of the short view; above, each argument and the diff are shortened."""
 SHORTEST: Final = 4
-"""Lines of each that are shown in any case."""
+"""Minimum lines of each part in the short view."""
 WIDTH: Final = 2_000
-"""Characters of a line that are shown unless all are asked for."""
+"""Maximum characters of a line in the short view."""
 Line = tuple[str, str]
 """A style and a line."""
 
@@ -27,11 +27,11 @@ def unmasked(edited: object, value: object) -> Any:
     """Return edited arguments with the secrets back in their places.
 
     Raises:
-        ValueError: When a mask stands where there was no secret.
+        ValueError: A mask replaces a value that is not a secret.
     """
     if edited == MASK:
         if value is None:
-            raise ValueError(f"{MASK!r} stands where there was no secret; write the value there.")
+            raise ValueError(f"{MASK!r} stands for no secret here; write the value instead.")
         return value
     if isinstance(edited, dict):
         inside = cast("dict[str, object]", value) if isinstance(value, dict) else {}
@@ -52,7 +52,7 @@ class Shown:
     """A request, ready to be shown.
 
     Attributes:
-        arguments: The arguments as they are.
+        arguments: The arguments with secrets.
         masked: The arguments without secrets.
     """
 
@@ -69,7 +69,7 @@ class Shown:
 
     @property
     def is_cut(self) -> bool:
-        """True when it is too long to be shown unless that is asked for."""
+        """True if the short view leaves out lines or characters."""
         lines = [text for part in self._parts for _, text in part]
         return any(len(part) > self._most for part in self._parts) or any(
             len(text) > WIDTH for text in lines
@@ -109,7 +109,7 @@ class Shown:
     def _argument(self, label: str, value: Any) -> Iterator[Line]:
         if isinstance(value, str) and "\n" in value:
             yield "cyan", f"  {label}:"
-            # The bar tells a line of the text from a line that says something about it.
+            # With a bar, so that a line of the text cannot pass for a line of the view.
             yield from (("", f"    | {line}") for line in printable_lines(value))
             return
         first, *rest = printable_lines(json.dumps(value, ensure_ascii=False, indent=2))

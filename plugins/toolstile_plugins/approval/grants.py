@@ -18,7 +18,7 @@ SCOPES: Final = get_args(Scope)
 HOURS: Final = 8.0
 """The hours for which a grant is valid by default."""
 MOST_HOURS: Final = 720.0
-"""The longest time for which a grant holds."""
+"""The maximum hours of a grant."""
 _FOR: Final[dict[Scope, str]] = {
     "session": "in this session",
     "principal": "in every session of this principal",
@@ -28,22 +28,22 @@ _FOR: Final[dict[Scope, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An approval of calls like the one that a question asked about.
+    """An approval of calls like the call of a question.
 
     Args:
-        id: Its name.
+        id: The id.
         tool: The name of the tool.
-        definition: The digest of the tool's definition; another tool of that name is asked about.
-        asked_by: The policies that asked; where another one asks, a person is asked.
-        has_run: Whether the calls have run, and what they did is kept.
-        digest: The digest of what was shown; None for whatever arguments and changes.
+        definition: The digest of the tool's definition; a changed tool is not covered.
+        asked_by: The policies that asked; calls with questions of other policies are not covered.
+        has_run: Whether the calls have run, and the grant approves their changes.
+        digest: The digest of the shown arguments and changes; None for any.
         scope: Whose calls it approves.
         session_id: The session of the question.
         principal: The principal of the question.
-        expires: The time from which on it does not hold; aware.
+        expires: The time of expiry; aware.
         times: How many calls it approves; None for any number.
         by: The person.
-        via: The way on which they gave it.
+        via: The way of the answer, such as `terminal`.
     """
 
     id: str
@@ -80,17 +80,17 @@ class Grant:
 
     @property
     def answer(self) -> ApprovalAnswer:
-        """The answer that it stands for, which names it."""
+        """The answer that the grant gives, with the id of the grant."""
         by = f"{self.by.source} {self.by.id} (grant {self.id}, {self.via})"
         return replace(ApprovalAnswer.approve(), by=by)
 
     @property
     def described(self) -> str:
-        """All that it approves, in words."""
-        what = "whatever its arguments" if self.digest is None else "with the same arguments"
+        """The calls that the grant approves, in words."""
+        arguments = "whatever its arguments" if self.digest is None else "with the same arguments"
         times = "" if self.times is None else f", {self.times} times"
         until = f"until {wire_time(self.expires)}"
-        return f"{self.tool}, {what}, {_FOR[self.scope]}, {until}{times}"
+        return f"{self.tool}, {arguments}, {_FOR[self.scope]}, {until}{times}"
 
 
 GRANT: Final = JsonForm(Grant)
@@ -101,10 +101,10 @@ class Terms:
     """The terms of a grant, as a person chooses them.
 
     Args:
-        is_exact: Whether it approves only what was shown: the same arguments, the same changes.
-        scope: Whose calls it approves.
-        hours: The time for which it holds.
-        times: How many calls it approves; None for any number.
+        is_exact: Whether to approve only the shown arguments and changes.
+        scope: Whose calls to approve.
+        hours: The hours until the grant expires.
+        times: How many calls to approve; None for any number.
     """
 
     is_exact: bool = True
@@ -113,7 +113,7 @@ class Terms:
     times: int | None = None
 
     def fault(self) -> str | None:
-        """Return why nothing can be granted like that; None where something can."""
+        """Return why the terms are invalid; None if they are valid."""
         if self.scope not in SCOPES:
             return f"it is for one of {', '.join(SCOPES)}."
         if not 0 < self.hours <= MOST_HOURS:
@@ -121,7 +121,7 @@ class Terms:
         return "it is for 1 time or more." if self.times is not None and self.times < 1 else None
 
     def grant(self, question: Question, by: Principal, via: str, now: datetime) -> Grant:
-        """Return a grant of exactly the subject of a question."""
+        """Return a grant of the subject of a question."""
         return Grant(
             id=uuid4().hex[:12],
             tool=question.tool,
@@ -144,14 +144,14 @@ class Grants(Protocol):
     """The grants of a host."""
 
     def answer_to(self, question: Question) -> ApprovalAnswer | None:
-        """Return the answer of a grant to a question that is about to be asked; else None."""
+        """Return the answer of a grant to a question before it is asked; None without a grant."""
         ...
 
     def add(self, grant: Grant, question: Question) -> None:
-        """Keep a grant that a person drew from a question.
+        """Store a grant that a person made of a question.
 
         Raises:
-            StateError: They may not; the message is for them.
+            StateError: The person may not grant this; the message is for them.
         """
 
 
@@ -166,5 +166,5 @@ class HeldGrants:
         return next((grant.answer for grant in self._grants if grant.covers(question)), None)
 
     def add(self, grant: Grant, question: Question) -> None:  # noqa: ARG002 - the protocol's
-        """Keep a grant."""
+        """Store a grant."""
         self._grants.append(grant)

@@ -13,7 +13,7 @@ class Mode(StrEnum):
     AUTO = "auto"
     """The person at the terminal if there is a terminal; without one, calls are denied."""
     ASK = "ask"
-    """The person at the terminal, also where standard input is something else."""
+    """The person at the terminal, even if standard input is something else."""
     ALL = "all"
     """Everything is approved unseen."""
     NONE = "none"
@@ -26,9 +26,9 @@ class ApprovalSettings(BaseModel):
     """The plugin's table in the configuration.
 
     Args:
-        mode: The approver. `auto` asks the person at the terminal, where there is one; `ask` also
-            where standard input is something else. Without asking, `all` approves everything,
-            `none` nothing, and `read` only tools of the category `read`.
+        mode: The approver. `auto` asks the person at the terminal, if any; `ask` even if standard
+            input is something else. Without asking, `all` approves everything, `none` nothing,
+            and `read` only tools of the category `read`.
     """
 
     mode: Mode = Mode.AUTO

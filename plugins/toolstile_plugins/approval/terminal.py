@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 LOOK_AGAIN: Final = 0.2
-"""Seconds after which a wait looks whether it is still wanted."""
+"""Seconds between two checks whether a question was withdrawn."""
 LONGEST_LINE: Final = 1 << 16
 DEVICE: Final = Path("/dev/tty")
 
@@ -39,8 +39,8 @@ class Withdrawn(Exception):
 class Terminal:
     """A terminal.
 
-    Input is read line by line from the descriptor. So an interrupted question leaves no changed
-    mode behind, and a wait can be given up.
+    Input is read line by line from the descriptor. So an interrupted question leaves the mode of
+    the terminal unchanged, and a wait can end early.
     """
 
     def __init__(self, source: int, out: TextIO, withdrawn: Cancellation) -> None:
@@ -54,12 +54,12 @@ class Terminal:
         self._rich().print(text, soft_wrap=True)
 
     def ask(self, question: str) -> str | None:
-        """Return the line that answers a question, or None when the input was closed.
+        """Return the line that answers a question, or None if the input was closed.
 
-        What was typed before the question does not count.
+        Earlier input is discarded.
 
         Raises:
-            Withdrawn: When nobody waits for the answer any more.
+            Withdrawn: The call no longer waits for the answer.
         """
         self._forget_typed()
         self._rich().print(question, style="bold", end=" ", soft_wrap=True)
@@ -96,14 +96,14 @@ class Terminal:
 
 @contextmanager
 def open_terminal(withdrawn: Cancellation, *, anywhere: bool) -> Generator[Terminal]:
-    """Give the terminal of this process.
+    """Open the terminal of this process.
 
     Args:
-        withdrawn: Tells that nobody waits for an answer any more.
+        withdrawn: Cancelled if the call no longer waits for an answer.
         anywhere: Whether to look beyond standard input and standard error.
 
     Raises:
-        Unavailable: When there is none.
+        Unavailable: The process has no terminal.
     """
     if os.name != "posix":
         raise Unavailable
@@ -127,7 +127,7 @@ def taking_turns(withdrawn: Cancellation) -> Generator[None]:
     """Wait until no other question is being asked.
 
     Raises:
-        Withdrawn: When nobody waits for the answer any more.
+        Withdrawn: The call no longer waits for the answer.
     """
     while not _turn.acquire(timeout=LOOK_AGAIN):
         if withdrawn.aborted:

@@ -1,4 +1,4 @@
-"""The terminal as a way to ask beside an inbox: one question at a time, taken back in the end."""
+"""The terminal as a way to ask beside an inbox, one question at a time."""
 
 from __future__ import annotations
 
@@ -32,11 +32,7 @@ _ASKS: Final = {Mode.ASK, Mode.AUTO}
 
 
 class TerminalWay:
-    """The person at the terminal, where the mode says to ask and there is one; an `AtTerminal`.
-
-    Args:
-        settings: The settings of approval at the terminal.
-    """
+    """The person at the terminal, if the mode asks and there is a terminal; an `AtTerminal`."""
 
     def __init__(self, settings: ApprovalSettings) -> None:
         self._mode = settings.mode

@@ -32,7 +32,7 @@ def toolstile_settings() -> type[BaseModel]:
 def toolstile_diagnose(
     host: HostHandle, settings: DatabaseSettings, bound: Mapping[type[Any], str]
 ) -> Iterable[Diagnostic]:
-    """Find out whether the database and its tables can be used, and what is overdue in them."""
+    """Check whether the database and its tables can be used, and list overdue entries."""
     if settings.memory:
         return [Diagnostic.ok("database", "Effects stay in memory, and are forgotten at the end.")]
     if settings.path is not None:
@@ -58,7 +58,7 @@ def toolstile_resources(settings: DatabaseSettings) -> list[Binding[Any]]:
         LedgerStore,  # type: ignore[type-abstract]
         lambda resources: resources.get(DatabaseStores).ledger(),
     )
-    # An open host gives the state in its place.
+    # In an open host, the state of the plugin replaces this binding.
     stores = Binding(DatabaseStores, lambda _: DatabaseStores(settings))
     if settings.path is not None:
         return [stores, sessions]  # the ledger joins the sessions in their file
@@ -67,7 +67,7 @@ def toolstile_resources(settings: DatabaseSettings) -> list[Binding[Any]]:
     return [stores, effects] if settings.memory else []
 
 
-# First, because other lifespans use the database until they are left.
+# First, because other lifespans use the database until they end.
 @hookimpl(tryfirst=True)
 @effect_free
 def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[DatabaseStores]:

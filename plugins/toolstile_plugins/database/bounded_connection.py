@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that wait for a limited time, since a server may not answer."""
+"""Connections to PostgreSQL with a time limit for each wait, because a server may not answer."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _UNFIT: Final = re.compile("[\0\ud800-\udfff]")
 
 
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection whose every wait has an end.
+    """A connection with a time limit for each wait.
 
     Attributes:
-        patience: Seconds for a statement; the server itself gives one up before.
-        within: The open transaction, for a caller that is given the connection alone.
+        patience: Seconds for a statement; the server's own timeout is shorter.
+        within: The open transaction, for a caller that has only the connection.
 
     Raises:
-        psycopg.OperationalError: When the server does not answer; the connection is closed.
+        psycopg.OperationalError: The server does not answer; the connection is closed.
     """
 
     patience = 15.0
     within: Transaction | None = None
 
     def run(self, statements: Sequence[Statement]) -> None:
-        """Run statements in one round trip; after one that fails, the server skips the others."""
+        """Execute statements in one round trip; after a failure, the server skips the rest."""
         failed: BaseException | None = None
         try:
             with self.pipeline() if len(statements) > 1 else nullcontext():
@@ -46,12 +46,12 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
                         query = each.query.replace("?", "%s").encode()
                         each.cursor = self.execute(query, each.values or None, binary=True)
                 except psycopg.Error as error:
-                    # Raised within the pipeline, it would be logged as well.
+                    # Raised later, because the pipeline would log the error.
                     failed = error
         except psycopg.Error as error:
             failed = failed or error
         if isinstance(failed, psycopg.errors.PipelineAborted):
-            # It stands for the statements that were skipped.
+            # This error only reports the skipped statements; its context has the cause.
             failed = failed.__context__ or failed
         if isinstance(failed, psycopg.Error) and failed.sqlstate == REFUSED:
             skipped = (each for each in statements if not (each.cursor and each.cursor.pgresult))
@@ -60,12 +60,12 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
             raise failed
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
-        """Wait as the library does, for a limited time; interrupted, until the server is done."""
+        """Wait for a limited time; after an interrupt, cancel and wait until the server is done."""
         try:
             options = {"interval": 0.1, **options}
             return waiting.wait(self._bounded(gen), self.pgconn.socket, *args, **options)
         except (KeyboardInterrupt, SystemExit):
-            # Else the server could carry it out after it was looked for in vain.
+            # Otherwise the server could commit after a check found no result.
             with deferred_interrupts(), suppress(psycopg.Error):
                 self.cancel_safe(timeout=5)
                 super().wait(self._bounded(generators.fetch_many(self.pgconn)))
@@ -78,12 +78,13 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
             while True:
                 ready = yield wanted
                 if not ready and time.monotonic() > until:
-                    # Else the end of a pipeline would wait as long again.
+                    # Otherwise the end of a pipeline would wait for the same time again.
                     self.pgconn.finish()
                     with suppress(psycopg.Error):
                         gen.close()
-                    told = f"it has not answered for {self.patience:g} seconds"
-                    raise psycopg.OperationalError(told)
+                    raise psycopg.OperationalError(
+                        f"it has not answered for {self.patience:g} seconds"
+                    )
                 wanted = gen.send(ready)
         except StopIteration as done:
             result: T = done.value
@@ -92,11 +93,11 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 
 @dataclass(slots=True)
 class Statement:
-    """A statement, which is sent when its result is asked for, or before.
+    """A statement that is sent at the latest when its result is used.
 
     Args:
-        query: The statement, with %s for each value, or with ? as for SQLite.
-        refusal: The exception to raise if the statement has the server refuse the transaction.
+        query: The SQL, with %s or ? for each value.
+        refusal: The exception to raise if the statement makes the server refuse the transaction.
     """
 
     query: str
@@ -107,16 +108,16 @@ class Statement:
 
     def __post_init__(self) -> None:
         if any(isinstance(each, str) and _UNFIT.search(each) for each in self.values):
-            # Refused only when it is sent, it would take the statements that wait with it.
+            # Refused now, because an error of the server would fail the other waiting statements.
             raise psycopg.DataError("text has neither NUL characters nor lone surrogates")
 
     @property
     def rowcount(self) -> int:
-        """The number of rows that were found or changed."""
+        """The number of rows found or changed."""
         return int(self._result().rowcount)
 
     def fetchall(self) -> list[Any]:
-        """Return the rows, none for a statement that finds none."""
+        """Return the rows; an empty list for a statement without a result."""
         return list(self._result().fetchall() if self._result().description else ())
 
     def _result(self) -> Any:
@@ -126,10 +127,10 @@ class Statement:
 
 
 class Transaction:
-    """Statements that are sent together when a result is asked for, and at the end.
+    """Statements that are sent together when a result is used, and at the commit.
 
     Args:
-        begin: Runs the first of them; on another connection, if one was lost while idle.
+        begin: Executes the first statements, on another connection if an idle one was lost.
     """
 
     def __init__(self, begin: Callable[[list[Statement]], BoundedConnection], *first: str) -> None:
@@ -141,17 +142,17 @@ class Transaction:
     def execute(
         self, query: str, values: Sequence[Any] = (), refusal: Exception | None = None
     ) -> Statement:
-        """Return a statement that waits to be sent."""
+        """Return a statement to send later."""
         statement = Statement(query, values, refusal, self.send)
         self._waiting.append(statement)
         return statement
 
     def tell(self, channel: str, news: str) -> None:
-        """Tell listeners, right after the commit."""
+        """Notify listeners right after the commit."""
         self._news.append(Statement("SELECT pg_notify(%s, %s)", (channel, news)))
 
     def send(self) -> BoundedConnection:
-        """Send the statements that wait; returns the connection, which sends others at once."""
+        """Send the waiting statements, and return the connection."""
         if self.opened is None:
             self.opened = self._begin(self._waiting)
             self.opened.within = self
@@ -161,12 +162,12 @@ class Transaction:
         return self.opened
 
     def commit(self) -> None:
-        """Commit, with the statements that wait."""
-        # A COMMIT is not among the statements that are sent again on another connection.
+        """Send the waiting statements, and commit."""
+        # Sent before, because a COMMIT must not be sent again on another connection.
         connection = self.opened or self.send()
         if connection.info.transaction_status != psycopg.pq.TransactionStatus.INTRANS:
-            # The server would answer COMMIT by undoing all, without a word.
+            # Because the server would answer COMMIT with a silent rollback.
             raise psycopg.OperationalError("a statement of the transaction has failed")
-        # News of its own transaction would have all commits of the server wait for one another.
+        # News after the COMMIT, because a NOTIFY within serializes all commits of the server.
         self._waiting += [Statement("COMMIT"), *self._news]
         self.send()

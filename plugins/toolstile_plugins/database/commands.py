@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
 
 PARTS: Final[tuple[Part, ...]] = (SESSIONS, COUNTS, LEDGER, APPROVALS, WORKERS)
-"""All parts, in the order in which they are made."""
+"""All parts, in the order of their creation."""
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Carry a command out.
+    """Carry out a command.
 
     Raises:
-        ConfigurationError: No database is configured, or its address is not one.
+        ConfigurationError: No database is configured, or its address is invalid.
         StateError: The database cannot be used.
     """
     settings: DatabaseSettings = host.settings("database")
@@ -79,8 +79,8 @@ def diagnosed(
     """Yield findings on the database, the tables of each part, their effects and questions.
 
     Args:
-        settings: Those of the database.
-        host: The host, which is not open.
+        settings: The settings of the database.
+        host: The host, not open.
         offering: The plugins that offer resources.
     """
     subject, stores = "database", DatabaseStores(settings)

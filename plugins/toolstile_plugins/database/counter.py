@@ -1,4 +1,4 @@
-"""A counter in the PostgreSQL database of stored sessions, for all hosts."""
+"""A counter in the PostgreSQL database of stored sessions, shared by all hosts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ CREATE INDEX toolstile_counts_by_key ON toolstile_counts (key, until);
 CREATE INDEX toolstile_counts_by_end ON toolstile_counts (until)""",
     ),
 )
-"""The table of what is reserved."""
+"""The table of reservations."""
 
-# A clock that was set back by more than a window does not count what was reserved before.
+# If a clock was set back by more than a window, earlier reservations do not count.
 _COUNTS: Final = "FROM toolstile_counts WHERE key = %s AND until > %s AND at - (until - at) <= %s"
 _SUM: Final = f"SELECT coalesce(sum(amount), 0) {_COUNTS}"
 _HELD: Final = f"SELECT amount, until {_COUNTS}"
-# Of those that have expired, none that another transaction is about to remove.
+# SKIP LOCKED, because another transaction may be removing the same expired rows.
 _KEEP: Final = """WITH expired AS (
     DELETE FROM toolstile_counts WHERE id IN (
         SELECT id FROM toolstile_counts WHERE until <= %s AND id <> %s
@@ -56,11 +56,11 @@ _GIVE_BACK: Final = "DELETE FROM toolstile_counts WHERE id = %s"
 class PostgresCounter:
     """A `Counter` in a database, beside the store of sessions in it.
 
-    Within an open decision of the thread it counts in that transaction, else in one of its own.
+    Within an open decision of the thread it counts in that transaction, else in a new one.
 
     Args:
         held: The database.
-        store: The store of sessions in it.
+        store: The store of sessions in the database.
     """
 
     waits = True
@@ -104,7 +104,7 @@ class PostgresCounter:
         return Reservation(granted=False, used=used, wait=wait)
 
     def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
-        """Let a reservation count with what it came to, 0 for nothing; an unknown id is over."""
+        """Set the final amount of a reservation, 0 to release it; an unknown id has expired."""
         check_amount(amount)
         if amount:
             self._held.read(_SETTLE, Decimal(amount), id)
@@ -112,12 +112,12 @@ class PostgresCounter:
             self._held.read(_GIVE_BACK, id)
 
     def read(self, key: str, *, now: datetime) -> float:
-        """Return the sum of what counts under a key."""
+        """Return the sum of the reservations of a key."""
         moment = now.timestamp()
         return _number(self._held.read(_SUM, key, moment, moment)[0][0])
 
     def apart(self, *, anew: bool) -> MemoryCounter:
-        """Return a counter in memory that goes on from here, or begins anew: for dry runs."""
+        """Return a counter in memory for dry runs, which starts from these amounts or from zero."""
         return MemoryCounter(None if anew else self)
 
 

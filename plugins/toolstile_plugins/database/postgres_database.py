@@ -1,4 +1,4 @@
-"""A PostgreSQL database that many hosts share, opened alike by all that keep tables in it."""
+"""A PostgreSQL database that many hosts share; all stores with tables use this class."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT: Final = 10
-"""Seconds for connecting, and for a peer that says nothing."""
+"""Seconds for connecting, and for a silent peer."""
 NOT_A_URL: Final = (
     "{setting} is not a connection string of PostgreSQL. Write "
-    "postgresql://USER:PASSWORD@HOST/NAME, with what is neither letter nor digit in the password "
-    "percent-encoded, then retry."
+    "postgresql://USER:PASSWORD@HOST/NAME, with every character of the password that is neither "
+    "letter nor digit percent-encoded, then retry."
 )
 _LOCK: Final = "SELECT pg_advisory_xact_lock(%s)"
 _SET: Final = (
@@ -44,11 +44,11 @@ _UNREADY: Final = (
 
 
 def lock_of(purpose: str, name: str) -> int:
-    """Return the number of the lock that stands for something, for `PostgresDatabase.writing`.
+    """Return the number of a lock, for `PostgresDatabase.writing`.
 
     Args:
-        purpose: What is locked, such as `session`.
-        name: Which of them. Two that come to one number only wait for one another.
+        purpose: The kind of the locked thing, such as `session`.
+        name: Its name. Two names with the same number only wait for each other.
 
     Example:
         >>> lock_of("session", "a") == lock_of("session", "b")
@@ -61,25 +61,25 @@ def lock_of(purpose: str, name: str) -> int:
 class PostgresDatabase:
     """A database, with as many connections as threads use at once.
 
-    What is asked for within a transaction, on the same thread, is part of it. Every wait has an
-    end. After a restart of the server, the next use connects again. Through a pooler that gives
-    each transaction another connection nothing is left behind on one.
+    Statements within a transaction, on the same thread, are part of the transaction. Every wait
+    has a time limit. After a restart of the server, the next use connects again. Poolers of
+    transactions work, because no state stays on a connection.
 
     Args:
         url: The connection string, as `postgresql://user@host/name`.
         pool_size: The most connections of this process.
-        statement_timeout: Seconds after which the server gives up a statement.
-        lock_timeout: Seconds that a statement waits for a lock, and a transaction does nothing.
-        title: What is kept in it, for messages.
+        statement_timeout: Seconds after which the server cancels a statement.
+        lock_timeout: Maximum seconds that a statement waits for a lock, or a transaction idles.
+        title: The contents of the database, for messages.
         setting: The setting that has the address, for messages.
 
     Attributes:
-        database: The address without user and secrets, as all name it that keep tables in it.
+        database: The address without user and secrets, as messages and keys name it.
 
     Raises:
-        ConfigurationError: The extra `postgres` is not installed, or the address is not one.
+        ConfigurationError: The extra `postgres` is not installed, or the address is invalid.
 
-    Every method raises `StateError` when the database cannot be used.
+    Every method raises `StateError` if the database cannot be used.
     """
 
     def __init__(  # noqa: PLR0913 - the settings
@@ -109,19 +109,19 @@ class PostgresDatabase:
         self._process: int | None = None
         self.versions = Versions()
 
-    # --- what stores use
+    # --- for stores
 
     def require(self, part: Part) -> None:
-        """Have the tables of a part there before anything else is asked for."""
+        """Create the tables of a part before the first statement, if missing."""
         self.versions.require(part)
 
     def identity(self, part: Part) -> str:
-        """Return what tells the tables of a part from those of other databases."""
+        """Return the identity of the tables of a part, unique among databases."""
         self._check_parts()
         return self.versions.identities[part.name]
 
     def read(self, query: str, *values: Any) -> list[Any]:
-        """Return the rows that a query finds."""
+        """Return the rows of a query."""
         self._check_parts()
         with self.explaining():
             if (within := self._open_here) is not None:
@@ -133,10 +133,10 @@ class PostgresDatabase:
 
     @contextmanager
     def writing(self, lock: int | None = None) -> Generator[Transaction]:
-        """Run the block in a transaction, which begins when a result is asked for.
+        """Run the block in a transaction, which begins when a result is used.
 
         Args:
-            lock: A number of `lock_of`; held from then on until the transaction has ended.
+            lock: A number of `lock_of`; held until the transaction ends.
         """
         self._check_parts()
         with self.explaining():
@@ -160,7 +160,7 @@ class PostgresDatabase:
 
     @contextmanager
     def apart(self) -> Generator[None]:
-        """Run the block as on another thread: none of it is part of an open transaction."""
+        """Run the block outside of an open transaction, as on another thread."""
         outer = {**vars(self._here)}
         vars(self._here).clear()
         try:
@@ -169,7 +169,7 @@ class PostgresDatabase:
             vars(self._here).update(outer)
 
     def open(self) -> None:
-        """Connect, so that the tables are there."""
+        """Connect, and create missing tables."""
         self.read("SELECT 1")
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class PostgresDatabase:
         return getattr(self._here, "transaction", None)
 
     def _begun(self, statements: Sequence[Statement]) -> Connection:
-        """Run the first statements on a connection, also where the server has been restarted."""
+        """Execute the first statements on a connection, also after a restart of the server."""
         while True:
             try:
                 connection = self._idle.pop()
@@ -199,7 +199,7 @@ class PostgresDatabase:
                 self._give_back(connection)
                 if is_new or not was_lost:
                     raise
-                # Those that lie idle were lost with it.
+                # Because a restart closes all connections, the idle ones are lost, too.
                 self._close_idle()
             else:
                 return connection
@@ -213,7 +213,7 @@ class PostgresDatabase:
         if connection.info.transaction_status == status.IDLE and self._process == os.getpid():
             self._idle.append(connection)
         else:
-            # An open transaction of a closed connection is undone by the server.
+            # Because the server rolls back the open transaction of a closed connection.
             connection.close()
 
     @contextmanager
@@ -228,25 +228,25 @@ class PostgresDatabase:
             self._places.release()
 
     def connect(self) -> Connection:
-        """Return a new connection, which is the caller's to close."""
+        """Return a new connection, which the caller closes."""
         connection = self._driver.BoundedConnection.connect(
             self._url,
             autocommit=True,
             connect_timeout=CONNECT,
             application_name="toolstile",
-            # Else, psycopg gives bytes or takes no key where the database is not in UTF-8.
+            # Otherwise psycopg returns bytes if the database is not in UTF-8.
             client_encoding="utf-8",
-            # Else, a peer that is gone without a word is waited for as long as the system does.
+            # Otherwise a lost peer is noticed only after the long timeout of the system.
             tcp_user_timeout=CONNECT * 1000,
             keepalives_idle=CONNECT,
         )
         connection.patience = self._patience
         try:
             if is_pooled(connection):
-                # What is prepared stays on a connection that the next transaction may not get.
+                # Because the next transaction may use a connection without prepared statements.
                 connection.prepare_threshold = None
             else:
-                # The only way of writing dates that psycopg reads.
+                # Because psycopg reads no other format of dates.
                 connection.execute(f"{self._set}, set_config('datestyle', 'ISO', FALSE)".encode())
         except BaseException:
             connection.close()
@@ -260,7 +260,7 @@ class PostgresDatabase:
             connection.close()
 
     def on_new_connection(self, work: Callable[[Connection], T]) -> T:
-        """Return what comes of some work on a connection that nobody else has, then closed."""
+        """Return the result of some work on a connection that is only used for it."""
         self.check_process()
         with self.explaining():
             connection = self.connect()
@@ -270,12 +270,12 @@ class PostgresDatabase:
                 connection.close()
 
     def _check_parts(self) -> None:
-        # On a connection of its own, since an open transaction may be undone, tables and all.
+        # On a separate connection, because an open transaction may be rolled back with its tables.
         if not self.versions.are_checked:
             self.on_new_connection(self.versions.check)
 
     def check_process(self) -> None:
-        """Raise `StateError` in a forked child, which must not use what its parent has open."""
+        """Raise `StateError` in a forked child, which must not use its parent's connections."""
         if self._process not in (None, os.getpid()):
             raise StateError(
                 f"The {self._title} was opened before this process was forked, so it cannot be "
@@ -289,10 +289,10 @@ class PostgresDatabase:
         from psycopg.conninfo import conninfo_to_dict
 
         parts: dict[str, Any] = {}
-        # What it raises quotes what it does not understand, which may be the password.
+        # Suppressed, because the error quotes the unknown part, which may be the password.
         with suppress(self._psycopg.ProgrammingError, UnicodeError):
             parts = conninfo_to_dict(url)
-        # A password with a character of URLs ends early, and its rest is taken for these.
+        # A password with a raw `@` or `/` ends early, and its rest becomes part of these.
         is_cut = "@" in f"{parts.get('host', '')}"[1:] or "@" in f"{parts.get('dbname')}"
         if not parts or is_cut or not _PORTS.fullmatch(str(parts.get("port", ""))):
             raise ConfigurationError(NOT_A_URL.format(setting=self._setting))
@@ -310,7 +310,7 @@ class PostgresDatabase:
             raise self.explained(error) from error
 
     def explained(self, error: Exception) -> StateError:
-        """Return what to tell of an error of the library: why, and what to do, without secrets."""
+        """Return an error of the library with its cause and a remedy, without secrets."""
         errors = self._psycopg.errors
         reason = hide(" ".join(str(error).split()), self._secrets).rstrip(".?")
         match error:
@@ -326,10 +326,10 @@ class PostgresDatabase:
             case self._psycopg.OperationalError():
                 remedy = f"Start the server or fix {self._setting}"
             case self._psycopg.DataError():
-                # An id may be of a user's request.
+                # Because an id may come from a user's request.
                 remedy = "Leave NUL characters and lone surrogates out of ids and keys"
             case _:
-                remedy = "Fix what it complains of"
+                remedy = "Fix the cause"
         return StateError(
             f"The {self._title} in PostgreSQL on {self._host} cannot be used: {reason}. {remedy}, "
             "then retry."
@@ -337,6 +337,6 @@ class PostgresDatabase:
 
 
 def is_pooled(connection: Connection) -> bool:
-    """Tell whether a pooler stands between: then another server process answers than it says."""
+    """Tell whether a pooler is in between: its answers come from a different server process."""
     row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
     return row != (connection.info.backend_pid,)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
 
 _LOCK: Final = 0x746F6F6C7374696C
-"""Held by the one who makes tables: two that do so at once would fail at one another."""
+"""Held while tables are made, because two processes at once would make each other fail."""
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS toolstile_schema (
     part TEXT NOT NULL PRIMARY KEY, version INTEGER NOT NULL, identity TEXT NOT NULL
 )"""
@@ -22,7 +22,7 @@ _NOTE: Final = (
     "replace(gen_random_uuid()::text, '-', '')) "
     "ON CONFLICT (part) DO UPDATE SET version = excluded.version"
 )
-# Not by `to_regclass`: who has waited for the lock goes on believing what it believed before.
+# Not by `to_regclass`, because its cache is stale after waiting for the lock.
 _IS_THERE: Final = (
     b"SELECT 1 FROM pg_class WHERE relname = 'toolstile_schema' AND pg_table_is_visible(oid)"
 )
@@ -41,9 +41,9 @@ WHERE relkind = 'r' AND relname LIKE 'toolstile\\_%' AND pg_table_is_visible(pg_
     AND (relname <> 'toolstile_schema' OR wanted = 'SELECT')
 GROUP BY nspname, relname"""
 _HAVE_MADE: Final = (
-    "Have one who may run `toolstile database upgrade`, or what `toolstile database upgrade --sql` "
-    "prints; and grant {user} USAGE on the schema, and SELECT, INSERT, UPDATE and DELETE on its "
-    "tables. Or grant {user} CREATE on the schema."
+    "Have an administrator run `toolstile database upgrade`, or the output of `toolstile database "
+    "upgrade --sql`; and grant {user} USAGE on the schema, and SELECT, INSERT, UPDATE and DELETE "
+    "on its tables. Or grant {user} CREATE on the schema."
 )
 
 
@@ -52,7 +52,7 @@ class Part(NamedTuple):
 
     Args:
         name: Its name, a plain word.
-        steps: The statements that lead to each version from the one before it.
+        steps: The statements that upgrade to each version from the previous version.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Part(NamedTuple):
 
     @property
     def version(self) -> int:
-        """The version that this Toolstile knows."""
+        """The version of this Toolstile."""
         return len(self.steps)
 
     @property
@@ -69,13 +69,13 @@ class Part(NamedTuple):
         return _MADE.findall(" ".join(self.steps))
 
     def statements(self, found: int | None) -> list[str]:
-        """Return the statements that lead here from a version; None for no tables."""
+        """Return the statements that upgrade from a version, or from None without tables."""
         steps = [*self.steps[found or 0 :]]
         return [*steps, _NOTE.format(name=self.name, version=self.version)] if steps else []
 
 
 class Found(NamedTuple):
-    """The tables of a part as they are in a database: their version, and their identity."""
+    """The version and the identity of a part's tables in a database."""
 
     version: int
     identity: str
@@ -85,9 +85,9 @@ class Rights(NamedTuple):
     """The rights of a user in a database.
 
     Args:
-        user: Their name.
-        may_make: True where they may make tables.
-        lacks: The rights that they lack, and the statement that grants them, by the table's name.
+        user: The user's name.
+        may_make: Whether the user may make tables.
+        lacks: The missing rights, and the statement that grants them, by the table's name.
     """
 
     user: str
@@ -99,10 +99,10 @@ _ALL: Final = Rights("", may_make=True, lacks={})
 
 
 class Versions:
-    """The parts that stores ask for, and whether their tables are as this Toolstile knows them.
+    """The parts that stores require, and whether their tables have the known version.
 
     Attributes:
-        identities: What tells the tables of a part from those elsewhere, by its name.
+        identities: The identities of checked tables, by the part's name.
     """
 
     def __init__(self) -> None:
@@ -111,19 +111,19 @@ class Versions:
         self.identities: dict[str, str] = {}
 
     def require(self, part: Part) -> None:
-        """Have a part checked."""
+        """Add a part to check."""
         self._wanted[part.name] = part
 
     @property
     def are_checked(self) -> bool:
-        """True when all that are required are there."""
+        """True if all required parts are checked."""
         return len(self.identities) == len(self._wanted)
 
     def check(self, connection: Connection) -> None:
-        """Make the tables that are not there.
+        """Make missing tables.
 
         Raises:
-            StateError: Those that are there are of another version, or the user may make none.
+            StateError: Existing tables have another version, or the user may not make tables.
         """
         with self._lock:
             wanted = [*self._wanted.values()]
@@ -147,8 +147,7 @@ def found_in(connection: Connection) -> Mapping[str, Found]:
 def parts_in(
     connection: Connection, parts: Iterable[Part]
 ) -> list[tuple[Part, Found | None, tuple[str, str] | None]]:
-    """Return parts, each as it is in a database, and its fault as `fault_of` tells it."""
-    # The rights of the user of a connection.
+    """Return the parts, each with its tables in a database and the fault of `fault_of`."""
     ((user, may_make),) = connection.execute(_MAY_MAKE).fetchall()
     lacks = {table: (rights, grant) for table, rights, grant in connection.execute(_LACKS)}
     rights = Rights(user, may_make, lacks)
@@ -157,12 +156,12 @@ def parts_in(
 
 
 def fault_of(part: Part, found: Found | None, rights: Rights = _ALL) -> tuple[str, str] | None:
-    """Return why a user cannot use the tables of a part, and a remedy; None where they can."""
+    """Return why a user cannot use the tables of a part, and a remedy; None if they can."""
     lacks = rights.lacks
     if lacking := [table for table in ("toolstile_schema", *part.tables) if table in lacks]:
         told = " and ".join(f"{lacks[table][0]} on {table}" for table in lacking)
         grants = " ".join(lacks[table][1] for table in lacking)
-        return f"User {rights.user} lacks {told}.", f"Have who owns the tables run: {grants}"
+        return f"User {rights.user} lacks {told}.", f"Have the owner of the tables run: {grants}"
     if found is None:
         told = f"There are no tables for {part.name} yet"
         if rights.may_make:
@@ -180,12 +179,12 @@ def fault_of(part: Part, found: Found | None, rights: Rights = _ALL) -> tuple[st
 
 
 def upgrade(connection: Connection, parts: Iterable[Part]) -> list[str]:
-    """Bring parts to the versions known here, all or none; returns the names of those changed.
+    """Upgrade all parts or none; return the names of the changed parts.
 
     Raises:
-        StateError: The user may not.
+        StateError: The user may not change tables.
     """
-    import psycopg  # late: only who uses it has it
+    import psycopg  # late, because the extra `postgres` may be missing
 
     refused = (
         psycopg.errors.InsufficientPrivilege,
@@ -215,7 +214,7 @@ def upgrade(connection: Connection, parts: Iterable[Part]) -> list[str]:
 
 
 def script(found: Mapping[str, Found], parts: Iterable[Part]) -> str:
-    """Return the statements of `upgrade`, for who may make tables."""
+    """Return the statements of `upgrade`, for an administrator."""
     steps = ["BEGIN", *([] if found else [_TABLE])]
     for part in parts:
         there = found.get(part.name)

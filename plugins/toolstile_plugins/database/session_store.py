@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SESSIONS: Final = Part(
     "sessions",
     (
-        # As bytes: a database in another encoding does not take every text.
+        # As bytes, because a database in another encoding cannot store every text.
         """CREATE TABLE toolstile_sessions (
     session_id TEXT COLLATE "C" NOT NULL,
     number BIGINT NOT NULL,
@@ -47,7 +47,7 @@ CREATE FUNCTION toolstile_refuse() RETURNS VOID LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'a guard refused the transaction' USING ERRCODE = 'TS001'; END $$""",
     ),
 )
-"""The tables of sessions, and of the ids of all their decisions."""
+"""The tables of sessions, and of the ids of their decisions."""
 
 _HAS_MOVED: Final = "SELECT 1 FROM toolstile_sessions WHERE session_id = %s AND number > %s LIMIT 1"
 _AFTER: Final = (
@@ -75,13 +75,10 @@ _LIST: Final = (
 class PostgresSessions:
     """The entries of sessions in a database; a `SessionStore`.
 
-    Decisions of one session come one after another; those of others do not wait for them.
-
-    Args:
-        held: The database.
+    Decisions of one session wait for each other; decisions of different sessions do not.
 
     Attributes:
-        held: The database, for those who write within decisions.
+        held: The database, for writing within decisions.
     """
 
     waits = True
@@ -101,16 +98,16 @@ class PostgresSessions:
     def has_moved(self, session_id: str, number: int) -> bool:
         """Tell whether there may be entries after a number.
 
-        Of a session that has been read here, others tell when they move it: nothing is asked for,
-        and what was decided a moment ago may be missed. The decision itself is exact.
-        On an event loop nothing is ever asked for: there may be, then.
+        Other hosts send news of a session that was read here, so this method needs no query and
+        may miss the latest decision. The decision itself is exact. On an event loop this method
+        never queries, and returns True when in doubt.
         """
         self.held.check_process()
         newest = self._news.newest(session_id)
         if newest is not None:
             return newest > number
         if is_on_loop():
-            # The answer may take as long as a lock; `after` is waited for elsewhere.
+            # Because a query may wait for a lock; `after` waits on another thread.
             return True
         confirm = self._news.follow(session_id) if self._news.follows(session_id) else None
         has_moved = bool(self.held.read(_HAS_MOVED, session_id, number))
@@ -144,10 +141,10 @@ class PostgresSessions:
         return f"sessions:{self.held.identity(SESSIONS)}:{decision_id}:{self.database}"
 
     def decided(self, key: str) -> bool | None:
-        """Tell whether the decision of a key was made; None where it is another store's.
+        """Tell whether the decision of a key was made; None if another store made it.
 
-        Its transaction may still run, though the connection is lost: the end of one that has sent
-        the decision is waited for, and one that is yet to send it is ruled out.
+        After a lost connection, the transaction may still run: this method waits for a transaction
+        that has sent the decision, and makes a transaction fail that sends the decision later.
         """
         kind, _, rest = key.partition(":")
         identity, _, rest = rest.partition(":")
@@ -196,14 +193,14 @@ class PostgresDecision:
 
     @property
     def connection(self) -> Connection:
-        """The connection of the transaction, which has begun on it."""
+        """The connection of the transaction, which has begun."""
         return self.transaction.send()
 
     def after(self, number: int) -> Sequence[Entry]:
         """Return the entries after a number, in order.
 
         Raises:
-            StateError: The session was deleted: nobody else could follow the host that goes on.
+            StateError: The session was deleted, so no other host could follow this one.
         """
         confirm = self._news.follow(self._session_id)
         # The newest entry is always there, condensed or not.
@@ -212,7 +209,7 @@ class PostgresDecision:
         if number and not found:
             raise StateError(
                 f"The stored session {self._session_id} was deleted meanwhile, so nothing can be "
-                "added to it. Close what has it open, and begin it anew."
+                "added to it. Close every host that has it open, then start a new session."
             )
         confirm(found[-1][0] if found else number)
         return [_entry(row) for row in found if row[0] > number]
@@ -233,7 +230,7 @@ def _entry(row: Sequence[Any]) -> Entry:
 
 
 class FileSessions(SqliteSessions):
-    """The entries of sessions in a SQLite file that has the questions of the inbox, too."""
+    """The entries of sessions in a SQLite file that also has the questions of the inbox."""
 
     _approvals: SqliteApprovals | None = None
 
@@ -265,13 +262,9 @@ APPROVALS: Final = Part("approvals", (TABLES.format(**_POSTGRES),))
 
 
 class PostgresApprovals(SqlApprovals):
-    """Questions in tables of a database, made when they are first needed.
+    """Questions in tables of a database, made at the first use."""
 
-    Args:
-        held: The database.
-    """
-
-    # Who tells an event waits for who tells it already, so that they are told in order.
+    # Locked, so that two processes deliver each event once and in order.
     _alone = " FOR UPDATE"
 
     def __init__(self, held: PostgresDatabase) -> None:
@@ -279,6 +272,6 @@ class PostgresApprovals(SqlApprovals):
         held.require(APPROVALS)
 
     def _tell(self, hear: Callable[[EventRecord], object], event: EventRecord) -> None:
-        # A listener may write to its session, which is kept whatever becomes of the telling.
+        # Apart, because a listener's write to its session must survive a failed delivery.
         with self._database.apart():
             hear(event)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from toolstile_hookspecs import Durability
 
-# PostgreSQL takes less than a millisecond for no limit at all.
+# Because PostgreSQL rounds less than a millisecond to 0, which means no limit.
 Seconds = Annotated[float, Field(ge=0.001, le=3600)]
 
 
@@ -21,11 +21,11 @@ class DatabaseSettings(BaseModel):
             extra `postgres`.
         path: A SQLite file, for the hosts of one machine.
         memory: Whether effects stay in memory, so that no file is made for them.
-        durability: The host's, for the file.
-        pool_size: The most connections of one process; one for each call that is decided at once.
-        statement_timeout: Seconds after which the server gives up a statement.
-        lock_timeout: Seconds that a statement waits for a lock, and a transaction does nothing.
-        lease: Seconds after which the claim of a silent process is given up.
+        durability: The durability of the file; by default the host's.
+        pool_size: Maximum connections of one process: one for each concurrent decision.
+        statement_timeout: Seconds after which the server cancels a statement.
+        lock_timeout: Maximum seconds that a statement waits for a lock, or a transaction idles.
+        lease: Seconds after which the claim of a silent process expires.
 
     Example:
         >>> DatabaseSettings(url="postgresql://shop:secret@db/shop").url

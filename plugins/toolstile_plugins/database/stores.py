@@ -1,4 +1,4 @@
-"""The stores of one host in its database, each made when it is first needed."""
+"""The stores of one host in its database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DatabaseStores:
-    """The database of one host, and its stores; each is made when it is first needed."""
+    """The database of one host and its stores, each made at its first use."""
 
     def __init__(self, settings: DatabaseSettings) -> None:
         self._settings = settings
@@ -25,13 +25,13 @@ class DatabaseStores:
         self._ledger: PostgresStore | MemoryStore | None = None
 
     def database(self) -> PostgresDatabase:
-        """Return the one database; the settings have an address."""
+        """Return the one database; the settings have a url."""
         with self._lock:
             if self._database is None:
                 # Late: few hosts have one.
                 from toolstile_plugins.database.postgres_database import PostgresDatabase
 
-                assert self._settings.url is not None  # noqa: S101 - asked for only where there is one
+                assert self._settings.url is not None  # noqa: S101 - only offered with a url
                 self._database = PostgresDatabase(
                     self._settings.url.get_secret_value(),
                     pool_size=self._settings.pool_size,

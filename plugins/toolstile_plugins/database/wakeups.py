@@ -1,4 +1,4 @@
-"""News of the sessions in a database, so that a look before a call costs no round trip."""
+"""News of the sessions in a database, so that the check before a call costs no round trip."""
 
 from __future__ import annotations
 
@@ -19,32 +19,23 @@ if TYPE_CHECKING:
 
 CHANNEL: Final = "toolstile_sessions"
 TRUST: Final = 5.0
-"""Seconds after which the database is asked all the same: a network may lose news silently."""
+"""Seconds after which the database is queried anyway, because a network may lose news."""
 _PAUSE: Final = 1.0
 _MANY: Final = 1000
 
 
 @dataclass(slots=True)
 class Known:
-    """The number of the newest entry of a session, as far as it was read or told of.
-
-    Args:
-        newest: The number.
-        until: The moment from which on the database is asked again.
-    """
+    """The number of the newest known entry of a session, and the moment of the next query."""
 
     newest: int = 0
     until: float = 0.0
 
 
 class Wakeups:
-    """The news of other hosts on the sessions that this one follows, heard by a thread of its own.
+    """Receives other hosts' news of sessions, on a separate thread.
 
-    Through a pooler nothing is heard, and while the connection is lost neither: then nothing is
-    known.
-
-    Args:
-        held: The database.
+    Without news, through a pooler or on a lost connection, no number is known.
     """
 
     def __init__(self, held: PostgresDatabase) -> None:
@@ -58,26 +49,26 @@ class Wakeups:
         self._is_heard = threading.Event()
 
     def newest(self, session_id: str) -> int | None:
-        """Return the number of a session's newest entry; None where that has to be asked."""
+        """Return the number of a session's newest entry; None if only a query can tell."""
         known = self._sessions.get(lock_of("session", session_id))
         if known is None or time.monotonic() > known.until or not self._is_heard.is_set():
             return None
         return known.newest
 
     def follow(self, session_id: str) -> Callable[[int], None]:
-        """Follow a session that is about to be read; returns what to call with its newest number.
+        """Follow a session before reading it; return a function for the newest number read.
 
-        Where nothing is heard yet, what is read says nothing of later.
+        Until the thread listens, the function does nothing, because later news would be missed.
         """
         self._begin()
         if not self._is_heard.is_set():
-            return lambda newest: None  # noqa: ARG005 - nobody is told
+            return lambda newest: None  # noqa: ARG005 - the signature of `confirm`
         with self._lock:
             known = self._sessions.setdefault(lock_of("session", session_id), Known())
         before = known.newest
 
         def confirm(newest: int) -> None:
-            # A session that was deleted begins anew, with smaller numbers.
+            # Numbers may fall, because a deleted session restarts at 1.
             known.newest = newest if known.newest == before else max(known.newest, newest)
             known.until = time.monotonic() + TRUST
 
@@ -88,14 +79,14 @@ class Wakeups:
         return lock_of("session", session_id) in self._sessions
 
     def close(self) -> None:
-        """End the thread; the next use begins another."""
+        """End the thread; the next use starts a new thread."""
         thread, self._thread = self._thread, None
         if thread is None or self._process != os.getpid():
             return
         self._stopping.set()
         with self._lock:
             if self._socket is not None:
-                # What waits for news hears that there are none.
+                # Wakes the thread, which waits for news.
                 with suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
         thread.join()
@@ -114,14 +105,14 @@ class Wakeups:
                     self._thread.start()
 
     def _hear(self, stopping: threading.Event) -> None:
-        import psycopg  # it is there: the database has been made
+        import psycopg  # late, because the extra `postgres` may be missing
 
         while not stopping.is_set():
             with suppress(psycopg.Error, StateError), closing(self._held.connect()) as connection:
                 if is_pooled(connection):
                     return
                 connection.execute(f"LISTEN {CHANNEL}".encode())
-                # News may take long to come.
+                # Because the next news may be far away.
                 connection.patience = float("inf")
                 with closing(socket.socket(fileno=os.dup(connection.fileno()))) as copy:
                     with self._lock:
@@ -129,7 +120,7 @@ class Wakeups:
                     try:
                         self._is_heard.set()
                         for news in () if stopping.is_set() else connection.notifies():
-                            # Any user of the database can send some.
+                            # Because any user of the database can send a notification.
                             with suppress(ValueError, TypeError):
                                 self._note(*map(int, news.payload.split(":")))
                     finally:

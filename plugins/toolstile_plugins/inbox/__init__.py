@@ -1,8 +1,8 @@
-"""The approver `inbox`: questions are kept in a file, and answered from anywhere.
+"""The approver `inbox`: questions are stored, and people answer them from any process.
 
-Settings, `[plugins.inbox]`: see `InboxSettings`. It asks where the configuration names it,
-`approver = "inbox"`. `toolstile approvals` lists questions and answers them. Calls that ended as
-pending are resumed with `resume_pending`.
+Settings, `[plugins.inbox]`: see `InboxSettings`. Enable the approver with `approver = "inbox"`.
+`toolstile approvals` lists questions and answers them. `resume_pending` resumes calls that ended
+as pending.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ __all__ = [
 
 ENDED: Final = "inbox_ended"
 log = logging.getLogger("toolstile.inbox")
-NO_INBOX: Final = "There is no inbox. This requires human intervention."
+NO_INBOX: Final = "No inbox is configured. This requires human intervention."
 _MISSING: Final = "The table [plugins.inbox] has no path, or beside a database no key."
 
 
@@ -86,17 +86,17 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_diagnose(host: HostHandle, settings: InboxSettings) -> Iterator[Diagnostic]:
-    """Find out whether questions can be kept, and who can answer them."""
+    """Check whether questions can be stored, and who can answer them."""
     return diagnosed(settings, host)
 
 
 @hookimpl
 def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
-    """Offer the store and the inbox, where a file is configured."""
+    """Offer the store and the inbox if a key file is configured."""
     key = settings.key_file
     if key is None:
         return []
-    # Likewise.
+    # Late: few hosts have an inbox.
     from toolstile_plugins.inbox.grants import InboxGrants
     from toolstile_plugins.inbox.inbox import Inbox
     from toolstile_plugins.inbox.open_inbox import OpenInbox
@@ -116,7 +116,7 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
         return resources.get(OpenInbox).key(resources)
 
     return [
-        # An open host gives the state in its place.
+        # In an open host, the state of the plugin replaces this binding.
         Binding(OpenInbox, lambda _: OpenInbox(settings)),
         Binding[ApprovalStore](ApprovalStore, store),  # type: ignore[type-abstract]
         Binding[Inbox](Inbox, inbox),
@@ -130,7 +130,7 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
 def toolstile_approve(
     request: ApprovalRequest, state: OpenInbox | None
 ) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
-    """Keep the question, and wait for its answer or let the call end."""
+    """Store the question; wait for its answer, or end the call as pending."""
     if state is None:
         log.warning("%s", _MISSING, extra=NOTICE)
         return ApprovalAnswer.unanswered(NO_INBOX)
@@ -147,15 +147,15 @@ def toolstile_approve(
 @effect_free
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[OpenInbox | None]:
-    """Hear of calls that end, where a file is configured; close it with the host."""
+    """Listen for the end of calls if a key file is configured; close the store with the host."""
     if settings.key_file is None:
         yield None
         return
-    # Likewise.
+    # Late: few hosts have an inbox.
     from toolstile_plugins.inbox.open_inbox import OpenInbox
 
     if find_spec("cryptography") is None:
-        from toolstile_plugins.inbox.seal import without_cryptography  # it says what to install
+        from toolstile_plugins.inbox.seal import without_cryptography
 
         raise without_cryptography()
     opened = OpenInbox(settings, host)

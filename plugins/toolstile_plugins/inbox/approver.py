@@ -1,4 +1,4 @@
-"""The approver `inbox`: it keeps each question, and waits for the answer or lets the call end."""
+"""The approver `inbox` stores a question; it waits for the answer, or ends the call as pending."""
 
 from __future__ import annotations
 
@@ -24,26 +24,18 @@ from toolstile_plugins.inbox.seal import SealedCall
 
 T = TypeVar("T")
 
-ENDED_ELSEWHERE: Final = "Another process went on with the call."
+ENDED_ELSEWHERE: Final = "Another process continued the call."
 _ENDS: Final = {QuestionState.EXPIRED: LATE, QuestionState.WITHDRAWN: WITHDRAWN}
 _HOLD: Final = timedelta(seconds=30)
-"""The time for which a call that waits keeps others from going on in its place, once it died."""
-
+"""The time until the claim of a waiting call expires if its process dies."""
 _APART: Final = 0.04
-"""The least seconds between two looks of all calls that wait: others need the processor."""
+"""Minimum seconds between two polls of all waiting calls, to leave the processor to others."""
 _waiting: Final[set[str]] = set()
 """The tickets for which calls of this process wait."""
 
 
 class Approver:
-    """Asks one request through an inbox.
-
-    Args:
-        inbox: The inbox.
-        grants: The grants, which are answers before anybody is asked.
-        ended: Hears of the calls that end.
-        request: The request.
-    """
+    """Asks people about one request through an inbox, unless a grant covers the request."""
 
     def __init__(
         self, inbox: Inbox, grants: Grants, ended: Ended, request: ApprovalRequest
@@ -56,19 +48,19 @@ class Approver:
         self._holder = uuid4().hex
         self._asked = question_of(request, timedelta(seconds=inbox.settings.expiry))
         self._people = reached_by(inbox, request, self._asked)
-        # A call within another cannot end and come back by itself.
+        # Because a nested call cannot be resumed alone, such a call never ends as pending.
         ends = inbox.settings.wait == "pending" or any(
             reached.ends_call for reached in self._people.values()
         )
         self._lets_end = ends and request.context.parent is None
         self._waits = not self._lets_end or bool(self._people)
-        # Because a run keeps its call's id, its question is found again in any process.
+        # Because a run stores the id of its call, any process can find the question by that id.
         self._joins = self._lets_end or bool(self._asked.owner)
         self._is_answered = False
         self._end: QuestionState | None = QuestionState.WITHDRAWN
 
     async def ask(self) -> ApprovalAnswer:
-        """Return a person's answer, or that it is pending.
+        """Return a person's answer, or the answer that the call is pending.
 
         Raises:
             StateError: The store cannot be used.
@@ -77,7 +69,7 @@ class Approver:
         try:
             found = await asyncio.shield(looking)
         except asyncio.CancelledError:
-            # A thread ends in any case, and the question that it keeps would wait for nobody.
+            # Because a thread cannot be cancelled, it may still store a question for this call.
             found = await looking
             own, end = self._request.call.id, self._end
             if isinstance(found, Question) and found.call_id == own and end is not None:
@@ -90,19 +82,16 @@ class Approver:
         return await self._wait(found) if self._waits else self._later(found)
 
     def _kept_or_new(self) -> Question | ApprovalAnswer:
-        """Return an answered question about the same, which is claimed, or the answer of a grant.
-
-        Otherwise return a question that waits.
-        """
+        """Return a claimed question with its answer, a grant's answer, or a waiting question."""
         asked, now = self._asked, self._clock.now()
         shown_before: str | None = None
         waiting: Question | None = None
         before = ""
         for question in self._inbox.store.questions([*QuestionState], session_id=asked.session_id):
-            # Whether a question is about the same; in a run, about the same call.
+            # In a run, a question is the same only if the question is about the same call.
             is_same = question.call_id == asked.call_id if asked.owner else not question.owner
             if not (is_same and _subject(question) == _subject(asked)):
-                # Whether a person approved the call that asks anew; ids alone may come again.
+                # Because ids may repeat, a call that asks again is recognized by all these fields.
                 names = ("call_id", "tool", "arguments", "principal")
                 is_its_own = all(getattr(question, name) == getattr(asked, name) for name in names)
                 if is_its_own and question.state is QuestionState.APPROVED:
@@ -110,7 +99,7 @@ class Approver:
             elif question.state not in OPEN or now >= question.expires:
                 before = question.ticket
             elif self._inbox.lost(question) is not None:
-                # Because no answer to it can count, the call is asked about again.
+                # Because no answer to the question can count, a new question is asked.
                 self._inbox.end(question, QuestionState.WITHDRAWN)
                 before = question.ticket
             elif question.state in ANSWERED and self._inbox.claim(question, now):
@@ -130,14 +119,14 @@ class Approver:
             if self._hold(question, now):
                 return question
             if not question.owner:
-                return None  # another call waits with it, for those who are asked beside
-        self._end = None  # others rely on the question
+                return None  # because another call waits with it, for the people asked beside
+        self._end = None  # because other calls rely on the question
         return question
 
     def _keep(self, question: Question, before: str) -> Question:
         request = self._request
         if self._joins and (question.owner or not self._waits):
-            # The same ticket whichever process asks, so that the store keeps one question.
+            # Every process computes the same ticket, so that the store has one question.
             about = [*_subject(question), question.owner and question.call_id, before]
             ticket = sha256(json.dumps([question.session_id, *about], default=str).encode())
             question = replace(question, ticket=ticket.hexdigest()[:12])
@@ -146,7 +135,7 @@ class Approver:
             request.call.name,
             request.arguments,
             request.call.id,
-            # It can be resumed as long as its question is kept.
+            # The call can be resumed for as long as its question is stored.
             request.token(seconds=self._inbox.settings.expiry + self._inbox.settings.keep),
             None if changes is None else changes.to_json(),
             request.call.provider_id,
@@ -161,11 +150,11 @@ class Approver:
         return stored
 
     async def _wait(self, question: Question) -> ApprovalAnswer:
-        """Return the answer; meanwhile nobody else can go on with the call, unless this dies."""
+        """Return the answer; meanwhile this process keeps its claim of the call."""
         _waiting.add(question.ticket)
         async with asking(self._inbox, self._request, question, self._people) as asked:
             try:
-                await asyncio.sleep(0)  # where the call has to end first, they are asked already
+                await asyncio.sleep(0)  # so that ways that end the call have asked
                 return await self._look(question, asked)
             finally:
                 _waiting.discard(question.ticket)
@@ -173,11 +162,11 @@ class Approver:
                     self._inbox.end(question, self._end)
 
     async def _look(self, question: Question, asked: Asked) -> ApprovalAnswer:
-        """Look for the answer again and again; without one, the call may end for now."""
+        """Poll for the answer; without one, the call may end as pending."""
         store, held_until = self._inbox.store, self._clock.now() + _HOLD
         while not self._request.withdrawn.aborted:
             now = self._clock.now()
-            # Before the look, since an answer is kept before its task is done.
+            # Before the poll, because an answer is stored before its task is done.
             lets_end = self._lets_end and all(task.done() for task in asked)
             if held_until - now < _HOLD / 2:
                 await self._off_loop(partial(self._hold, question, now))
@@ -191,7 +180,7 @@ class Approver:
             elif state is not QuestionState.WAITING:
                 self._end = self._end and state
                 if question.owner and state is QuestionState.RESUMED:
-                    return self._later(question)  # the run has the result of the other process
+                    return self._later(question)  # because the run has the other process's result
                 return ApprovalAnswer.unanswered(_ENDS.get(state, ENDED_ELSEWHERE))
             elif lets_end:
                 self._end = None
@@ -205,7 +194,7 @@ class Approver:
         return self._inbox.claim(question, now, holder=self._holder, seconds=seconds)
 
     def _take(self, question: Question) -> ApprovalAnswer:
-        """Return the answer of a claimed question, for the call that goes on with it."""
+        """Return the answer of a claimed question."""
         self._ended.note(self._inbox, question, self._request.call.id)
         self._request.context.set_attribute(APPROVAL_TICKET, question.ticket)
         token = self._inbox.seal.call_of(question).token
@@ -220,7 +209,7 @@ class Approver:
 
 
 def told_later(question: Question) -> str:
-    """Return how the model gets the result of a call that ends for now."""
+    """Return how the model gets the result of a call that ended as pending."""
     asked = f"A person will answer question {question.ticket}."
     if question.owner:
         return asked

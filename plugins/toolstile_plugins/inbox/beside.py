@@ -1,4 +1,4 @@
-"""Asking people beside the inbox, while a call waits: what they answer is kept in it."""
+"""Asking people directly while a call waits; the inbox stores their answers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from toolstile_plugins.inbox.inbox import Inbox, too_late
 log = logging.getLogger("toolstile.inbox")
 
 TO_LEAVE: Final = 1.0
-"""The seconds that a way has to take its question back; an editor may be open on it."""
+"""Seconds for a way to withdraw its question; an editor may be open on the question."""
 
 Asked = Collection[asyncio.Task[None]]
-"""Those who are asked; each task ends with the answer, or once the question is left to others."""
+"""A task per person who is asked; it ends when they answer or leave the question to others."""
 
 
 def reached_by(inbox: Inbox, request: ApprovalRequest, asked: Question) -> dict[str, Reached]:
-    """Return the people who can be asked beside the inbox, and may answer, by the way to them.
+    """Return the people to ask beside the inbox, by the way to them.
 
-    Nobody is asked about a call within another where the answer needs the call to end.
+    A nested call is skipped if the answer needs the call to end.
     """
     found: dict[str, Reached] = {}
     for name in inbox.settings.ask:
@@ -40,7 +40,7 @@ def reached_by(inbox: Inbox, request: ApprovalRequest, asked: Question) -> dict[
         if (fault := inbox.settings.fault_of(reached.by, asked)) is None:
             found[name] = reached
         else:
-            log.info("Nobody is asked about %s (%s): %s", asked.tool, name, fault)
+            log.info("No one is asked about %s (%s): %s", asked.tool, name, fault)
     return found
 
 
@@ -48,7 +48,7 @@ def reached_by(inbox: Inbox, request: ApprovalRequest, asked: Question) -> dict[
 async def asking(
     inbox: Inbox, request: ApprovalRequest, question: Question, people: Mapping[str, Reached]
 ) -> AsyncGenerator[Asked]:
-    """Ask people within the block; whoever has not answered by its end is not asked any more."""
+    """Ask people during the block; at its end, unanswered questions are withdrawn from them."""
     request = replace(request, withdrawn=Cancellation())
     tasks = [
         asyncio.ensure_future(_ask(_Kept(inbox, request, question, via, reached)))
@@ -65,7 +65,7 @@ async def asking(
 
 
 async def pause(asked: Asked, seconds: float) -> None:
-    """Wait for so long, or until somebody who is asked has answered or left."""
+    """Wait for some seconds, or until a person has answered or left."""
     if waiting := [task for task in asked if not task.done()]:
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     else:
@@ -83,7 +83,7 @@ class _Kept:
     reached: Reached
 
     def answer(self, given: ApprovalAnswer, terms: Terms | None = None) -> str:
-        """Keep what the person says, or grant it by terms; return why that does not count."""
+        """Store the answer, or add a grant by terms; return why it does not count."""
         ticket, digest = self.question.ticket, self.request.digest
         by, via = self.reached.by, self.via
         try:
@@ -106,7 +106,7 @@ class _Kept:
         return ""
 
     def end(self) -> str:
-        """Return who was first, or why nobody waits any more; "" while the question waits."""
+        """Return who answered first, or why the question is closed; "" while it waits."""
         now = self.inbox.clock.now()
         question = self.inbox.store.get(self.question.ticket)
         question = question or replace(self.question, state=QuestionState.WITHDRAWN)
@@ -114,7 +114,7 @@ class _Kept:
         return "" if waits else too_late(question, now)
 
     def proof(self) -> str:
-        """Return the proof that this was asked."""
+        """Return the proof that this question was asked."""
         return self.inbox.seal.seal_proof(self.question)
 
 
@@ -122,7 +122,7 @@ async def _ask(kept: _Kept) -> None:
     try:
         await kept.reached.ask(kept)
     except Exception:
-        log.exception("Nobody can be asked about %s (%s).", kept.question.tool, kept.via)
+        log.exception("No one can be asked about %s (%s).", kept.question.tool, kept.via)
 
 
 def _values(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any] | None:

@@ -1,6 +1,6 @@
 """Cards: questions as data for a chat, with buttons that answer them.
 
-Slack takes a card as it is; its Markdown goes wherever buttons are made by the application.
+Slack accepts a card unchanged; other chats show its Markdown beside buttons of the application.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from toolstile_plugins.inbox.inbox import Inbox, described_answer, parts_of
 
 VIA: Final = "card"
 MOST: Final = 2_900
-"""Characters of a text on a card; Slack takes 3,000 in a block."""
+"""Maximum characters of a text on a card; Slack accepts 3,000 in a block."""
 _HEADER: Final = 150
-"""Characters that Slack takes in a header."""
+"""Maximum characters that Slack accepts in a header."""
 _LABELS: Final = {Answer.APPROVED: "Approve", Answer.DENIED: "Deny"}
 _CUT: Final = (
     "Not all of it fits here, so it cannot be approved here. See all of it with `toolstile "
@@ -33,8 +33,8 @@ class Button:
     """A button of a card.
 
     Args:
-        answer: The answer that it gives.
-        value: The value for `Cards.answer`, which only the inbox can make and read.
+        answer: The answer that the button gives.
+        value: The value for `Cards.answer`; only the inbox can make and read it.
     """
 
     answer: Answer
@@ -48,14 +48,14 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A question as a chat shows it; no text of it is markup.
+    """A question as a chat shows it; its texts contain no markup.
 
     Args:
         title: The tool and its effect.
-        text: The reasons, for whom it runs, and until when it can be answered.
+        text: The reasons, the principal of the call, and the time until which to answer.
         fields: The arguments and the changes, by their titles.
-        note: The state of a question that cannot be answered here; "" where it can.
-        buttons: The buttons, none where it was answered.
+        note: The state of a question that cannot be answered here; "" if it can.
+        buttons: The buttons; none if the question was answered.
     """
 
     title: str
@@ -65,14 +65,14 @@ class Card:
     buttons: tuple[Button, ...]
 
     def slack(self) -> dict[str, Any]:
-        """Return it as a message of Slack's Block Kit."""
+        """Return the card as a message of Slack's Block Kit."""
         blocks: list[dict[str, Any]] = [
             {"type": "header", "text": _plain(self.title[:_HEADER])},
             {"type": "section", "text": _plain(self.text)},
         ]
         for title, text in self.fields.items():
             blocks.append({"type": "section", "text": _plain(title)})
-            # Rich text has no markup that a text could break out of.
+            # As rich text, because a text cannot add markup there.
             inner = {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": text}]}
             blocks.append({"type": "rich_text", "elements": [inner]})
         if self.note:
@@ -91,18 +91,18 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """Makes cards of the questions of an inbox, and takes the answers of their buttons.
+    """Makes cards of the questions of an inbox, and accepts the answers of their buttons.
 
     Args:
         inbox: The inbox.
-        via: The name of the chat, by which records tell where an answer came from.
+        via: The name of the chat, for records of its answers.
     """
 
     inbox: Inbox
     via: str = VIA
 
     def card(self, question: Question) -> Card:
-        """Return a question as a card, as it is now; one that was answered has no buttons."""
+        """Return the card of a question in its present state; without buttons if answered."""
         note, answers = self._state(question)
         has_run = ", has run and waits to be kept" if question.diff is not None else ""
         effect = f"{question.category}, {question.consequence} consequence"
@@ -113,7 +113,7 @@ class Cards:
         fields = {title: "\n".join(printable_lines(text)) for title, text in parts}
         text = "\n".join(printable(line) for line in lines if line)
         if answers and any(len(shown) > MOST for shown in (text, *fields.values())):
-            # Nobody approves what stands beyond the end of a card.
+            # Because the card is cut, a person must not approve the unseen rest.
             note, answers = _CUT.format(ticket=question.ticket), (Answer.DENIED,)
         return Card(
             title=f"{question.tool} ({effect}){has_run}",
@@ -126,7 +126,7 @@ class Cards:
         )
 
     def answer(self, value: str, by: Principal, *, reason: str | None = None) -> Question:
-        """Give the answer of a button that somebody pressed; return the question as it is then.
+        """Give the answer of a pressed button, and return the updated question.
 
         Args:
             value: The value of the button.
@@ -134,8 +134,8 @@ class Cards:
             reason: The reason of a denial, for the model.
 
         Raises:
-            StateError: The value was altered, or the answer comes too late or from somebody who
-                may not give it; the message is for the person.
+            StateError: The value was altered, the answer is too late, or the person may not
+                answer; the message is for the person.
         """
         ticket, digest, answer = self.inbox.seal.button_of(value)
         return self.inbox.answer(ticket, answer, by, via=self.via, digest=digest, reason=reason)
@@ -167,7 +167,7 @@ def _slack_button(button: Button) -> dict[str, Any]:
 
 
 def _fenced(text: str) -> str:
-    """Return a text as Markdown in which nothing of it is markup."""
+    """Return a text as a Markdown block that shows it without markup."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"

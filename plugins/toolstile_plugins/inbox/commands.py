@@ -23,7 +23,7 @@ from toolstile_plugins.screen import Screen, show_line, tell
 
 VIA: Final = "command line"
 _NO_INBOX: Final = (
-    "There is no inbox here. Name a file outside of every workspace in the configuration, as path "
+    "No inbox is configured. Name a file outside of every workspace in the configuration, as path "
     "in [plugins.inbox], or as key where a database is in [plugins.database], and write "
     'approver = "inbox"; then retry.'
 )
@@ -36,11 +36,11 @@ _ANSWERS: Final = {"approve": Answer.APPROVED, "deny": Answer.DENIED, "edit": An
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Carry a command out, and return the exit status.
+    """Carry out a command, and return the exit status.
 
     Raises:
-        StateError: There is no inbox or no such question, it cannot be answered, or the store
-            cannot be used.
+        StateError: The inbox or the question is missing, the question cannot be answered, or the
+            store cannot be used.
     """
     with host.executor() as tools:
         inbox = tools.resources.get(Inbox, None)
@@ -103,7 +103,7 @@ def _list(inbox: Inbox, args: argparse.Namespace) -> None:
 
 
 def _coming(inbox: Inbox, waiting: list[Question]) -> Iterator[Question]:
-    """Yield the questions that wait, and those that come, until Ctrl-C."""
+    """Yield the waiting questions, then new ones, until Ctrl-C."""
     seen: set[str] = set()
     while True:
         yield from (question for question in waiting if question.ticket not in seen)
@@ -130,7 +130,7 @@ def _show(inbox: Inbox, question: Question, args: argparse.Namespace) -> None:
 
 
 def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
-    """Yield a question in lines, for a person to read."""
+    """Yield the lines that show a question to a person."""
     effect = f"{question.category}, {question.consequence} consequence"
     yield f"{question.tool} ({effect})"
     state = question.state_at(inbox.clock.now())
@@ -204,7 +204,7 @@ def _resume(
         raise StateError(_NOT_STORED)
     outcomes: list[Outcome] = []
     store: ApprovalStore = inbox.store
-    # Their order is kept, and each is taken once.
+    # A dictionary, because it keeps the order and has each key once.
     owners = dict.fromkeys((found.session_id, found.principal) for found in store.questions(OPEN))
     for session_id, principal in owners:
         with host.executor(session_id=session_id, principal=principal) as tools:

@@ -14,7 +14,7 @@ from toolstile_plugins.inbox.settings import InboxSettings
 
 
 def diagnosed(settings: InboxSettings, host: HostHandle) -> Iterator[Diagnostic]:
-    """Yield findings on the files of the inbox, and on questions whose key is gone."""
+    """Yield findings on the files of the inbox, and on questions with a lost key."""
     path, key = settings.path, settings.key_file
     if key is None:
         yield Diagnostic.note("inbox", "No questions are kept: no path is in [plugins.inbox].")
@@ -50,7 +50,7 @@ def diagnosed(settings: InboxSettings, host: HostHandle) -> Iterator[Diagnostic]
 def lost_questions(
     store: ApprovalStore, settings: InboxSettings, host: HostHandle
 ) -> Iterator[Diagnostic]:
-    """Yield the questions of a store that wait, and whose key is gone."""
+    """Yield an error for each waiting question of a store whose key is lost."""
     # Late: few hosts have an inbox.
     from toolstile_plugins.inbox.inbox import lost_in
     from toolstile_plugins.inbox.seal import Seal

@@ -1,7 +1,7 @@
-"""Events of questions and grants: what people decided, and what nobody did in time.
+"""Events of questions and grants: decisions of people, and expired questions.
 
-The store keeps each one with what caused it, sealed, until those who listen have heard it: the
-record of a host, and the session that it concerns.
+The store adds an event, sealed, in the transaction of its cause, and keeps the event until both
+listeners have received it: the record of a host, and the session of the event.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ log = logging.getLogger("toolstile.inbox")
 
 @dataclass(frozen=True, slots=True)
 class ApprovalEvent:
-    """An answer to a question, its end without one, or a grant that was given or revoked.
+    """An answer to a question, its end without an answer, or a grant that was added or revoked.
 
     Args:
-        id: Its name. One that is told again, after a crash, has the same.
+        id: The id; an event that is delivered again after a crash has the same id.
         act: `approved`, `denied`, `edited`, `expired`, `withdrawn`, `granted` or `revoked`.
         at: The time; aware.
         tool: The name of the tool.
         subject: The ticket of the question, or the id of the grant.
-        session: The session that it concerns.
-        call: The id of the call that was asked about; "" for a grant that is revoked.
-        by: The person; None where nobody answered.
-        via: The way on which it came.
-        reason: The reason of a denial, or what is granted.
+        session: The id of the session.
+        call: The id of the call of the question; "" for a revoked grant.
+        by: The person; None without an answer.
+        via: The way of the answer, such as `command line`.
+        reason: The reason of a denial, or a description of the grant.
     """
 
     id: str
@@ -67,13 +67,13 @@ class ApprovalEvent:
 
     @property
     def described(self) -> str:
-        """All that it says but the time, in words."""
+        """The event in words, without the time."""
         by = "" if self.by is None else f" by {self.by.source} {self.by.id} ({self.via})"
         why = f": {self.reason}" if self.reason else ""
         return f"{self.tool} {self.subject} {self.act}{by}{why}"
 
     def wire(self) -> dict[str, Any]:
-        """Return it as JSON data."""
+        """Return the event as JSON data."""
         return {**EVENT.data(self), "at": wire_time(self.at)}
 
 
@@ -87,14 +87,14 @@ def event_of(question: Question, act: str, at: datetime, **more: Any) -> Approva
 
 
 class Events:
-    """The events of an inbox, and those who hear them.
+    """Delivers the events of an inbox to the record of the host and to sessions.
 
     Args:
         store: The store.
-        seal: Seals the events, so that only a holder of the key makes one.
+        seal: Seals the events, so that only a holder of the key can make one.
         clock: The source of time.
-        recorder: The record of the host, if it has one.
-        interval: The least seconds between two looks for events to record, as calls end.
+        recorder: The record of the host, if any.
+        interval: Minimum seconds between two polls for events as calls end.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Events:
         self._looked: float | None = None
 
     def sealed(self, event: ApprovalEvent) -> EventRecord:
-        """Return an event as the store keeps it."""
+        """Return an event in its stored form."""
         return EventRecord(event.session, event.at, self._seal.seal_event(EVENT.text(event)))
 
     def newest(self, most: int) -> list[ApprovalEvent]:
@@ -122,14 +122,14 @@ class Events:
         return [event for event in map(self._read, kept) if event is not None]
 
     def to_session(self, session: SessionProtocol) -> None:
-        """Publish the events that concern a session, of which it has not heard."""
+        """Publish the events that a session has not received yet."""
         self._tell("session", session.dispatcher.publish, session.id)
 
     def to_record(self, *, is_due: bool = True) -> None:
-        """Write the events that are in no record into that of the host, if it has one.
+        """Write the events without a record to the record of the host, if any.
 
         Args:
-            is_due: Whether to look at once; else only where the last look was some time ago.
+            is_due: Whether to poll now; otherwise only if the interval has passed.
         """
         recorder = self._recorder
         if recorder is None:
@@ -155,7 +155,7 @@ class Events:
         self._store.tell(listener, self._clock.now(), heard, session_id=session_id)
 
     def _read(self, record: EventRecord) -> ApprovalEvent | None:
-        """Return an event; None, which is logged, where it is not genuine."""
+        """Return an event; log a forged event and return None."""
         try:
             return EVENT.read(json.loads(self._seal.event_of(record.sealed)))
         except StateError as error:

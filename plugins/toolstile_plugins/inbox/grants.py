@@ -1,7 +1,7 @@
 """Grants of an inbox: sealed, listed, counted over all processes, and revoked.
 
-A grant is drawn from a question by somebody who may answer it. It approves no more than that
-question asked. What a policy denies stays denied, as nobody is asked about it.
+A person who may answer a question can make a grant of it. The grant approves no more than that
+question asked. A call that a policy denies stays denied, because no question is asked about it.
 """
 
 from __future__ import annotations
@@ -34,30 +34,25 @@ _UNCOUNTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class InboxGrants:
-    """The grants of an inbox, as a resource.
-
-    Args:
-        inbox: The inbox.
-        counter: Counts the calls that they approve.
-    """
+    """The grants of an inbox, as a resource; the counter counts the calls that they approve."""
 
     inbox: Inbox
     counter: Counter | None
 
     def answer_to(self, question: Question) -> ApprovalAnswer | None:
-        """Return the answer of a grant to a question that is about to be asked; else None."""
+        """Return the answer of a grant to a question before it is asked; None without a grant."""
         for grant in self.all():
-            # By the rules of now: who granted it may not be allowed to any more.
+            # By the present rules, because the person may have lost the right to grant.
             may_grant = grant.covers(question) and self._fault_of(grant, question) is None
             if may_grant and self._take(grant):
                 return grant.answer
         return None
 
     def add(self, grant: Grant, question: Question) -> None:
-        """Keep a grant that a person drew from a question.
+        """Store a grant that a person made of a question.
 
         Raises:
-            StateError: They may not; the message is for them.
+            StateError: The person may not grant this; the message is for them.
         """
         self._check(grant, question)
         sealed = self.inbox.seal.seal_grant(GRANT.text(grant))
@@ -69,17 +64,17 @@ class InboxGrants:
     def approve(
         self, ticket: str, by: Principal, terms: Terms, *, via: str, digest: str | None = None
     ) -> Question:
-        """Approve a question, and calls like its own from now on; return it as it is then.
+        """Approve a question and later calls like its own; return the updated question.
 
         Args:
             ticket: The question.
             by: The person.
             terms: The terms of the grant.
-            via: The way on which they answer, such as `command line`.
-            digest: The digest that the person was shown; None where nothing was.
+            via: The way of the answer, such as `command line`.
+            digest: The digest that the person saw, if any.
 
         Raises:
-            StateError: The question cannot be answered by the person, or not like that.
+            StateError: The person may not answer the question, or not by these terms.
         """
         question = self.inbox.named(ticket)
         if (fault := terms.fault()) is not None:
@@ -95,17 +90,17 @@ class InboxGrants:
 
     @property
     def counts(self) -> bool:
-        """True where calls are counted across processes, so that so many can be granted."""
+        """True if calls are counted across processes, so that a grant can have a maximum."""
         return self.counter is not None and self.counter.database is not None
 
     def scopes(self, question: Question, by: Principal) -> list[Scope]:
-        """Return the scopes for which a person may grant what a question asks."""
+        """Return the scopes that a person may choose to grant the subject of a question."""
         now = self.inbox.clock.now()
         offered = [Terms(scope=scope).grant(question, by, "", now) for scope in SCOPES]
         return [grant.scope for grant in offered if self._fault_of(grant, question) is None]
 
     def all(self) -> list[Grant]:
-        """Return the grants that hold, the oldest first."""
+        """Return the valid grants, the oldest first."""
         now = self.inbox.clock.now()
         return [grant for grant in self._genuine() if now < grant.expires]
 
@@ -117,13 +112,8 @@ class InboxGrants:
     def revoke(self, id_: str, by: Principal, *, via: str = "") -> Grant:
         """Revoke a grant, and return it.
 
-        Args:
-            id_: The grant.
-            by: The person.
-            via: The way on which they say so, such as `command line`.
-
         Raises:
-            StateError: There is none of that name.
+            StateError: No valid grant has that id.
         """
         grant = next((each for each in self.all() if each.id == id_), None)
         if grant is None:
@@ -158,11 +148,11 @@ class InboxGrants:
         event = ApprovalEvent(*about, by=by, reason=grant.described, **more)
         return self.inbox.events.sealed(event)
 
-    # --- Whether they hold
+    # --- Validity
 
     def _genuine(self) -> Iterator[Grant]:
         records = self.inbox.store.grants()
-        # Few hosts have grants, and a look makes no key.
+        # Only for stored grants, because few hosts have some and reading must not make a key.
         file = self.inbox.seal.revoked if records else None
         revoked = {*file.read_text().split()} if file is not None and file.exists() else set[str]()
         for record in records:
@@ -179,7 +169,7 @@ class InboxGrants:
             raise StateError(f"{grant.tool} cannot be granted like that: {fault}")
 
     def _fault_of(self, grant: Grant, question: Question) -> str | None:
-        """Return why the person may not grant what a question asks; None where they may."""
+        """Return why the person may not grant the subject of a question; None if they may."""
         settings = self.inbox.settings
         if question.by_person:
             return "it changes protected files, about which a person is asked each time."
@@ -195,7 +185,7 @@ class InboxGrants:
         return None
 
     def _take(self, grant: Grant) -> bool:
-        """Count a call; it stays counted where the call fails, as with a rate limit."""
+        """Count a call; a failed call stays counted, as with a rate limit."""
         if grant.times is None or self.counter is None:
             return True
         now, key, window = self.inbox.clock.now(), _key(grant), MOST_HOURS * 3600

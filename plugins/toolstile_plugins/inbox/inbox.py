@@ -48,21 +48,21 @@ _KEY_IS_GONE: Final = (
     "approval_key, or the key of the inbox, of the host that asked; else have the call made again."
 )
 _NO_TOOL: Final = (
-    "There is no tool {name} here, so nothing checks the edit. Answer with the plugins of the host "
-    "that asks, such as --plugin FILE.py, or approve or deny it; then retry."
+    "The tool {name} is not installed here, so nothing checks the edit. Answer with the plugins of "
+    "the host that asks, such as --plugin FILE.py, or approve or deny it; then retry."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """The questions of one host, as a resource; those who show them need nothing else.
+    """The questions of one host, as a resource for all that show questions.
 
     Args:
         settings: The settings.
         store: The store of the questions.
         seal: Seals calls and answers.
         clock: The source of time.
-        events: The events of questions and grants, and those who hear them.
+        events: Delivers the events of questions and grants.
         host: The host; None if it is not open.
 
     Example:
@@ -81,17 +81,17 @@ class Inbox:
     host: HostHandle | None = None
 
     def waiting(self) -> list[Question]:
-        """Return the questions that wait for an answer, the oldest first."""
+        """Return the waiting questions, the oldest first."""
         now, waiting = self.clock.now(), {QuestionState.WAITING}
         found = self.store.questions(waiting)
         return [question for question in found if question.state_at(now) in waiting]
 
     def lost(self, question: Question) -> str | None:
-        """Return why no answer to a question can count: its key is gone. None if one can."""
+        """Return why no answer to a question can count (its key is lost); None if one can."""
         return lost_in(question, self.seal, self.host)
 
     def ask(self, question: Question) -> None:
-        """Keep a question; those that ended long ago are removed."""
+        """Store a question, and remove questions that ended long ago."""
         expiry = event_of(question, "expired", question.expires)
         self.store.add(question, self.events.sealed(expiry))
         self.store.prune(self.clock.now() - timedelta(seconds=self.settings.keep))
@@ -108,26 +108,26 @@ class Inbox:
         arguments: Mapping[str, Any] | None = None,
         tool: Tool[Any, Any] | None = None,
     ) -> Question:
-        """Answer a question, and return it as it is then.
+        """Answer a question, and return the updated question.
 
         Args:
             ticket: The question.
             answer: Approved, denied or edited.
             by: The person.
-            via: The way on which the answer comes, such as `command line`.
-            digest: The digest that the person was shown; None where nothing was.
+            via: The way of the answer, such as `command line`.
+            digest: The digest that the person saw, if any.
             reason: The reason of a denial, for the model.
-            arguments: The arguments of an edit, in which masks stand for secrets.
-            tool: The tool, by which an edit is checked; without it the schema in the question does.
+            arguments: The arguments of an edit, with masks for secrets.
+            tool: The tool that checks an edit; without it, the schema in the question does.
 
         Raises:
-            QuestionClosedError: Another answer or the end of its time came first.
-            UnknownQuestionError: There is no such question.
-            StateError: It was altered, the person may not answer it, or the edit does not fit the
-                tool.
+            QuestionClosedError: The question was answered or expired before.
+            UnknownQuestionError: No question has that ticket.
+            StateError: The question was altered, the person may not answer it, or the edit does
+                not fit the tool.
         """
         question = self.named(ticket)
-        # Nobody answers what somebody else had them read.
+        # Opened first, because an altered question must not be answered.
         call = self.seal.call_of(question)
         if (lost := self.lost(question)) is not None:
             raise StateError(lost)
@@ -144,14 +144,14 @@ class Inbox:
         return answered
 
     def keep(self, question: Question, given: AnswerRecord, edited: str | None = None) -> Question:
-        """Keep an answer that may be given, with its event; return the question as it is then.
+        """Store an answer without checking the person; return the updated question.
 
         Raises:
-            QuestionClosedError: Another answer or the end of its time came first.
+            QuestionClosedError: The question was answered or expired before.
             StateError: The question was altered.
         """
         if given.at >= question.expires:
-            # The sealed end counts, whatever the store goes by.
+            # Because the sealed expiry is genuine, and the one in the store may not be.
             raise StateError(too_late(question, given.at))
         secrets = _secrets(json.loads(question.arguments), self.seal.call_of(question))
         reason = given.reason and hide(given.reason, secrets)
@@ -165,11 +165,11 @@ class Inbox:
         return answered
 
     def withdraw(self, ticket: str, by: Principal, *, via: str) -> Question:
-        """End a question that waits, and return it as it is then; its call is not carried out.
+        """End a waiting question, and return the updated question; its call does not run.
 
         Raises:
-            UnknownQuestionError: There is no such question.
-            QuestionClosedError: An answer or the end of its time came first.
+            UnknownQuestionError: No question has that ticket.
+            QuestionClosedError: The question was answered or expired before.
         """
         question = self.named(ticket)
         if self.lost(question) is None:
@@ -188,17 +188,14 @@ class Inbox:
         return question
 
     def end(self, question: Question, state: QuestionState) -> None:
-        """Note that the call of a question has ended, or was given up."""
+        """Close a question whose call has ended or was abandoned."""
         event = event_of(question, state, self.clock.now())
         is_told = state is QuestionState.WITHDRAWN
         self.store.end(question.ticket, state, self.events.sealed(event) if is_told else None)
         self.events.to_record()
 
     def answer_to(self, question: Question) -> ApprovalAnswer:
-        """Return the answer with which the call of a question goes on.
-
-        One without a genuine proof counts as none.
-        """
+        """Return the answer of a question; a forged answer counts as none."""
         if question.answer is None or question.answer.at >= question.expires:
             is_withdrawn = question.state is QuestionState.WITHDRAWN
             return ApprovalAnswer.unanswered(WITHDRAWN if is_withdrawn else LATE)
@@ -211,13 +208,9 @@ class Inbox:
     def claim(
         self, question: Question, now: datetime, *, holder: str = "", seconds: float | None = None
     ) -> bool:
-        """Keep all others from going on with the call of a question, for a time.
+        """Claim the call of a question, by default for the `lease` of the settings.
 
-        Args:
-            question: The question.
-            now: The time.
-            holder: A name by which the claim can be made longer.
-            seconds: How long; the `lease` of the settings where none are given.
+        The holder can extend the claim by its name.
         """
         until = now + timedelta(seconds=seconds or self.settings.lease)
         return self.store.claim(question.ticket, holder or uuid4().hex, now, until)
@@ -235,13 +228,13 @@ def lost_in(question: Question, seal: Seal, host: HostHandle | None) -> str | No
 
 
 def described_answer(given: AnswerRecord) -> str:
-    """Return who gave an answer, in words."""
+    """Return an answer, its person, time and way, in words."""
     why = f": {given.reason}" if given.reason else ""
     return f"{given.answer} by {given.by.id} at {wire_time(given.at)} ({given.via}){why}"
 
 
 def parts_of(question: Question) -> dict[str, str]:
-    """Return the arguments and the changes of a question as text, by their titles."""
+    """Return the arguments and the changes of a question as texts by title."""
     parts = {
         "Arguments": json.dumps(json.loads(question.arguments), ensure_ascii=False, indent=2),
         "It was approved when it would have changed": question.shown_before,
@@ -251,7 +244,7 @@ def parts_of(question: Question) -> dict[str, str]:
 
 
 def _secrets(shown: Any, call: SealedCall) -> Iterator[str]:
-    """Yield the secrets among the arguments of a call, as texts."""
+    """Yield the masked arguments of a call as texts."""
     places: list[tuple[Any, Any]] = [(shown, json.loads(call.arguments))]
     for part, whole in places:
         if part == MASK:
@@ -280,7 +273,7 @@ def _edited(call: SealedCall, arguments: Mapping[str, Any], tool: Tool[Any, Any]
 
 
 def too_late(question: Question, now: datetime) -> str:
-    """Return why a question that does not wait any more cannot be answered."""
+    """Return why a closed question cannot be answered."""
     name = f"{question.tool} {question.ticket}"
     state = question.state_at(now)
     if question.answer is not None and (state in ANSWERED or state is QuestionState.RESUMED):

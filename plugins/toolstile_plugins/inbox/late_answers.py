@@ -1,4 +1,4 @@
-"""Answers that come once the call has ended, by a client that repeats its request with them."""
+"""Answers that a client sends with a repeated request, after the call has ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LateAnswer:
     Args:
         proof: The proof that the question was asked; see `Seal.seal_proof`.
         given: The answer.
-        via: The way on which it comes.
+        via: The way of the answer, such as `command line`.
         principal: The principal of the call.
         by: The person.
     """
@@ -38,14 +38,14 @@ class LateAnswer:
     by: Principal
 
     async def settle(self, tools: ExecutorHandle, call: ToolCall) -> Outcome | str | None:
-        """Keep the answer in the inbox, and resume the call with the one that counts.
+        """Store the answer, and resume the call with the first answer and the arguments shown.
 
         Args:
             tools: The executor of the session.
-            call: The call, made again; it goes on with the arguments that the person was shown.
+            call: The repeated call.
 
         Returns:
-            The outcome; why the call does not go on; or None where the proof does not hold.
+            The outcome; the reason why the call is not resumed; or None if the proof is invalid.
         """
         inbox: Inbox | None = tools.resources.get(Inbox, None)
         if inbox is None:

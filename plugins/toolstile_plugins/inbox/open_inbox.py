@@ -1,4 +1,4 @@
-"""The inbox of one open host, and the calls that go on with its answers."""
+"""The inbox of one open host, and the calls that continue with its answers."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _NO_STORE: Final = (
 
 
 class Ended:
-    """Ends the questions of calls that went on with an answer, once these have ended.
+    """Closes the question of an answered call when the call ends.
 
     Attributes:
-        events: The events of the inbox, once it is used; as calls end, they are recorded.
+        events: The events of the inbox after its first use; recorded as calls end.
     """
 
     def __init__(self) -> None:
@@ -57,12 +57,12 @@ class Ended:
         self.events: Events | None = None
 
     def note(self, inbox: Inbox, question: Question, call_id: str) -> None:
-        """Note that a call of the same session goes on with the answer to a question."""
+        """Note that a call of the same session continues with the answer to a question."""
         self._taken[question.session_id, call_id] = (inbox, question.ticket)
 
     @hookimpl
     def toolstile_telemetry(self, event: ToolInvoked) -> None:
-        """End the question of a call that has ended."""
+        """Close the question of a call that has ended."""
         if (taken := self._taken.pop((event.session_id, event.call_id), None)) is not None:
             inbox, ticket = taken
             inbox.store.end(ticket, QuestionState.RESUMED)
@@ -71,14 +71,14 @@ class Ended:
 
 
 class OpenInbox:
-    """The inbox of one host; its store and its parts are made when they are first needed.
+    """The inbox of one host; its store and its parts are made at their first use.
 
     Args:
         settings: The settings, which name a key.
         host: The host; None if it is not open.
 
     Attributes:
-        ended: Hears of the calls that end.
+        ended: Closes questions as calls end.
     """
 
     def __init__(self, settings: InboxSettings, host: HostHandle | None = None) -> None:
@@ -90,10 +90,10 @@ class OpenInbox:
         self._inbox: Inbox | None = None
 
     def store(self, resources: ResourceResolver) -> ApprovalStore:
-        """Return the store of the questions, which a store of sessions may bring.
+        """Return the store of the questions; a store of sessions may offer one.
 
         Raises:
-            ConfigurationError: There is none.
+            ConfigurationError: No store is configured.
         """
         path = self._settings.path
         sessions: SessionStore | None = resources.get(SessionStore, None)  # type: ignore[type-abstract]
@@ -127,10 +127,10 @@ class OpenInbox:
         return self._inbox
 
     def key(self, resources: ResourceResolver) -> Seal:
-        """Return the key of approvals; refuse one that opens none of the questions that wait."""
+        """Return the key of approvals; refuse a key that opens none of the waiting questions."""
         if self._host is not None and self._host.purpose != "look":
             waiting: Sequence[Question] = ()
-            with suppress(StateError, ConfigurationError):  # those who ask read the reason
+            with suppress(StateError, ConfigurationError):  # because each use raises the reason
                 waiting = self.store(resources).questions({QuestionState.WAITING})
             self._seal.refuse_other(waiting)
         return self._seal

@@ -1,4 +1,4 @@
-"""Questions from the rows of stores, and as commands and the console show them."""
+"""Questions as rows of stores, and as JSON of commands and of the console."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def question_of(row: Sequence[Any]) -> Question:
     """Return the question of a row: its JSON, seal, state, answer, and the proof of the answer.
 
     Raises:
-        ValueError: It was altered; or `TypeError`.
+        ValueError: The row was altered; also `TypeError`.
     """
     text, sealed, state, answer, proof = row
     given = None

@@ -1,4 +1,4 @@
-"""Resumption of calls that were answered, in the process that asked or in another."""
+"""Resumption of answered calls, in the process that asked or in another process."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ log = logging.getLogger("toolstile.inbox")
 
 
 def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) -> list[Outcome]:
-    """Resume the calls of an executor's session that were answered, or not in time.
+    """Resume the calls of an executor's session whose questions were answered or expired.
 
-    The calls of an agent's run are left to the run. All policies are asked anew. An approved
-    change set is kept without another run of the handler, unless its base has changed. A question
-    that was altered is logged, and its call is left.
+    Calls of an agent's run are left to the run. All policies are asked again. An approved change
+    set is applied without calling the handler again, unless its base has changed. The call of an
+    altered question is not resumed, and the fault is logged.
 
     Args:
         tools: The executor.
-        principal: Its principal; the calls of others are left.
+        principal: Its principal; calls of other principals are not resumed.
 
     Returns:
         The outcomes, in the order of the questions.
@@ -61,21 +61,21 @@ def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) ->
 async def aresume_pending(
     tools: ExecutorHandle, principal: Principal | None = None
 ) -> list[Outcome]:
-    """Resume the calls of an executor's session that were answered; see `resume_pending`."""
+    """Resume the answered calls of an executor's session; see `resume_pending`."""
     inbox = tools.resources.get(Inbox)
     due_now = _due(inbox, tools, principal)
     return [await due.aresumed(inbox, tools, due.sealed.call) for due in due_now]
 
 
 def waiting_run(tools: ExecutorHandle, prompt: Prompt) -> RunState | None:
-    """Return the state of the run that waits in a stored session, None where none does.
+    """Return the state of the run that waits in a stored session; None without such a run.
 
-    The conversation has its calls, and the inbox its questions: an application keeps nothing else
-    between two requests, and whatever process is asked goes on with the run. What the run has used
-    so far is not known any more.
+    The conversation has the calls of the run, and the inbox has its questions. So an application
+    stores nothing else between two requests, and any process can continue the run. The usage of
+    the run so far is unknown.
 
     Args:
-        tools: An executor of the session for the principal of the run; runs of others are left.
+        tools: An executor of the session for the principal of the run.
         prompt: The prompt of the run.
 
     Returns:
@@ -102,14 +102,9 @@ def waiting_run(tools: ExecutorHandle, prompt: Prompt) -> RunState | None:
 
 
 def answers_to(inbox: Inbox, state: RunState) -> dict[str, TicketAnswer]:
-    """Return the answers with which an agent resumes a run that waits, by ticket.
+    """Return the answers so far by ticket, for an agent that resumes a waiting run.
 
-    Args:
-        inbox: The inbox.
-        state: The state of the run.
-
-    Returns:
-        The answers so far; calls without one, or whose question was altered, go on waiting.
+    Calls without an answer, or with an altered question, keep waiting.
 
     Raises:
         StateError: The store cannot be used.
@@ -129,7 +124,7 @@ def answers_among(inbox: Inbox, questions: Iterable[Question]) -> dict[str, Tick
 def asked_about(tools: ExecutorHandle, calls: Iterable[CallMade]) -> dict[str, Question]:
     """Return the newest question about each open call of a run, by the id of the call.
 
-    Those are left out whose calls are made again: to wait for an answer, or as a key is gone.
+    Calls that are made again have none: calls that wait for an answer, or whose key is lost.
     """
     inbox, ids = tools.resources.get(Inbox), {call.id for call in calls}
     questions = inbox.store.questions([*QuestionState], session_id=tools.session.id)
@@ -144,14 +139,14 @@ def asked_about(tools: ExecutorHandle, calls: Iterable[CallMade]) -> dict[str, Q
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A call that is to be resumed.
+    """A call to resume.
 
     Args:
         question: The question.
-        sealed: The call, and all that it takes to resume it.
+        sealed: The call, with all that resumes it.
         answer: The answer.
-        end: The state of the question once the call has ended.
-        holder: The name by which it is claimed.
+        end: The state of the question after the call.
+        holder: The name of the claim.
     """
 
     question: Question
@@ -162,13 +157,13 @@ class Due:
 
     @property
     def changes(self) -> ChangeSet | None:
-        """The change set that was shown; what is approved or denied of it needs no other run."""
+        """The change set that the person saw, if their answer applies to it."""
         if self.sealed.changes is None or self.answer.answer is Answer.EDITED:
             return None
         return ChangeSet.from_json(self.sealed.changes)
 
     async def aresumed(self, inbox: Inbox, tools: ExecutorHandle, call: ToolCall) -> Outcome:
-        """Resume a call that is its own, and return the outcome."""
+        """Resume the call, and return the outcome."""
         outcomes: list[Outcome] = []
         with self.ending(inbox, outcomes):
             token, changes = self.sealed.token, self.changes
@@ -180,9 +175,9 @@ class Due:
 
     @contextmanager
     def ending(self, inbox: Inbox, outcomes: list[Outcome]) -> Generator[None]:
-        """End the question with the block, which adds an outcome.
+        """Close the question after the block, which adds an outcome.
 
-        Others go on where that is interrupted, or where this host does not have the tool.
+        The claim is released if the block is interrupted, or if this host lacks the tool.
         """
         try:
             yield
@@ -196,8 +191,8 @@ class Due:
 
 
 def _due(inbox: Inbox, tools: ExecutorHandle, principal: Principal | None) -> Iterator[Due]:
-    """Yield the calls to be resumed that are no run's, each claimed."""
-    # A call is resumed by its own principal alone: any other would use its answer up.
+    """Yield the calls to resume outside of runs, each claimed."""
+    # Because resuming uses up the answer, only the principal of a call resumes it.
     own = _principal_of(tools)
     if principal not in {None, own}:
         return iter(())
@@ -212,10 +207,10 @@ def _principal_of(tools: ExecutorHandle) -> Principal | None:
 
 
 def claimed(inbox: Inbox, questions: Iterable[Question], *, ended: bool = False) -> Iterator[Due]:
-    """Yield the calls whose questions were answered, or not in time, each claimed.
+    """Yield the calls whose questions were answered or expired, each claimed.
 
-    One that was altered keeps none of the others from going on. Those that ended are for runs,
-    whose process may have died before the conversation had the result.
+    An altered question is skipped. `ended` includes closed questions, for runs: their process may
+    have died before the conversation had the result.
     """
     for question in questions:
         now, holder = inbox.clock.now(), uuid4().hex
@@ -225,7 +220,7 @@ def claimed(inbox: Inbox, questions: Iterable[Question], *, ended: bool = False)
         try:
             sealed, answer = inbox.seal.call_of(question), inbox.answer_to(question)
         except StateError as error:
-            log.error("%s Its call is left.", error)  # noqa: TRY400 - nobody needs the traceback
+            log.error("%s Its call is left.", error)  # noqa: TRY400 - a traceback adds nothing
             continue
         if (ended and question.state not in OPEN) or inbox.claim(question, now, holder=holder):
             end = QuestionState.RESUMED if state in ANSWERED else state

@@ -1,4 +1,4 @@
-"""Sealed parts of questions: calls that nobody else reads, answers that nobody else gives.
+"""Sealed parts of questions: only holders of the key can read calls and give answers.
 
 Fernet of the package cryptography encrypts and authenticates them: https://github.com/fernet/spec.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SealedCall:
-    """The call of a question, and all that it takes to resume it.
+    """The call of a question, with all that resumes it.
 
     Args:
         name: The name in the call.
@@ -40,7 +40,7 @@ class SealedCall:
         token: The token that resumes it.
         changes: The change set that was shown, as JSON.
         provider_id: The provider's id of the call.
-        schema: The schema of the arguments, as JSON, by which an edit is checked without the tool.
+        schema: The schema of the arguments, as JSON; checks an edit without the tool.
     """
 
     name: str
@@ -58,14 +58,14 @@ class SealedCall:
 
 
 class Seal:
-    """Seals what only the holders of a key may read and make.
+    """Seals texts, so that only holders of the key can read and make them.
 
     Args:
-        file: The file of the key; made where it is not there, when it is first needed.
-        secret: The text that the key is derived from; a new key is random without one.
+        file: The file of the key; made at the first use if missing.
+        secret: The text that a new key is derived from; without it, a new key is random.
 
-    Every method raises `ConfigurationError` where cryptography is not installed or the file has no
-    key, and `OSError` where the file cannot be read or made.
+    Every method raises `ConfigurationError` if cryptography is not installed or the file has no
+    key, and `OSError` if the file cannot be read or made.
     """
 
     def __init__(self, file: Path, secret: SecretStr | None = None) -> None:
@@ -74,25 +74,25 @@ class Seal:
 
     @cached_property
     def _fernet(self) -> Fernet:
-        # Late: who only looks at questions makes no key.
+        # Late, because reading questions must not make a key.
         return _fernet_of(self._file, self._secret)
 
     def approval_key(self) -> bytes:
-        """Return the key of approvals, derived from that of the inbox; an `OffersApprovalKey`."""
+        """Return the key of approvals, derived from the inbox's; see `OffersApprovalKey`."""
         from cryptography.hazmat.primitives.hashes import SHA256  # as heavy as the rest
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-        _ = self._fernet  # makes the file, or refuses one that is not a key
+        _ = self._fernet  # makes the file, or refuses an invalid key
         key = HKDF(SHA256(), 32, salt=None, info=b"toolstile approvals")
         return key.derive(self._file.read_bytes().strip())
 
     def refuse_other(self, questions: Sequence[Question]) -> None:
-        """Refuse this key if all of some questions were sealed with another one.
+        """Refuse this key if it opens none of the questions.
 
         Raises:
             ConfigurationError: Naming the file of the key.
         """
-        # One row that somebody altered keeps no host from opening.
+        # Refused only if all fail: a single altered row must not keep a host from opening.
         sealed = [each for each in questions if each.sealed.startswith(_FERNET)]
         if sealed and not any(self._opens(each) for each in sealed):
             raise ConfigurationError(_OTHER_KEY.format(file=self._file, tickets=_names(sealed)))
@@ -105,14 +105,14 @@ class Seal:
         return True
 
     def seal_call(self, question: Question, call: SealedCall) -> Question:
-        """Return a question with its call, sealed together with all that people are shown."""
+        """Return a question with its call, sealed together with the contents shown to people."""
         return replace(question, sealed=self._seal("call", *astuple(call), _shown(question)))
 
     def call_of(self, question: Question) -> SealedCall:
         """Return the call of a question.
 
         Raises:
-            StateError: It was sealed with another key, or the question was altered.
+            StateError: The call was sealed with another key, or the question was altered.
         """
         fault = _NOT_GENUINE.format(ticket=question.ticket)
         *parts, shown = self._open("call", question.sealed, fault)
@@ -123,15 +123,15 @@ class Seal:
     def seal_answer(
         self, question: Question, given: AnswerRecord, arguments: str | None = None
     ) -> AnswerRecord:
-        """Return an answer with the proof that a holder of the key gives it to a question."""
+        """Return an answer with the proof that a holder of the key gave it to the question."""
         told = _told(question, given)
         return replace(given, sealed=self._seal("answer", *told, arguments))
 
     def answer_to(self, question: Question, given: AnswerRecord) -> ApprovalAnswer:
-        """Return the answer to a question, as its proof says.
+        """Return the proven answer to a question.
 
         Raises:
-            StateError: The proof is another's, of another question, or altered.
+            StateError: The proof was altered, or belongs to another key or question.
         """
         fault = _NOT_GENUINE.format(ticket=question.ticket)
         *told, arguments = self._open("answer", given.sealed, fault)
@@ -141,7 +141,7 @@ class Seal:
         return ApprovalAnswer(given.answer, given.reason, arguments, by=by)
 
     def seal_grant(self, grant: str) -> bytes:
-        """Return a grant, written as a text, as it is kept."""
+        """Return the sealed text of a grant."""
         return self._seal("grant", grant)
 
     def grant_of(self, record: GrantRecord) -> str:
@@ -154,7 +154,7 @@ class Seal:
         return str(text)
 
     def seal_event(self, event: str) -> bytes:
-        """Return an event, written as a text, as it is kept until it is told."""
+        """Return the sealed text of an event."""
         return self._seal("event", event)
 
     def event_of(self, sealed: bytes) -> str:
@@ -168,14 +168,14 @@ class Seal:
 
     @cached_property
     def revoked(self) -> Path:
-        """The file of the grants that were revoked, which keeps them from coming back.
+        """The file of revoked grants, which keeps a restored row from granting again.
 
-        It stands beside the key: who can write the store alone cannot take a name from it.
+        It lies beside the key, because write access to the store must not undo a revocation.
         """
         return self._file.with_suffix(".revoked")
 
     def seal_button(self, question: Question, answer: Answer) -> str:
-        """Return the value of a button that gives an answer to a question; it proves nothing."""
+        """Return the value of a button that answers a question; the value proves no answer."""
         return self._seal("button", question.ticket, question.digest, answer.value).decode()
 
     def button_of(self, value: str) -> tuple[str, str, Answer]:
@@ -188,7 +188,7 @@ class Seal:
         return ticket, digest, Answer(answer)
 
     def seal_proof(self, question: Question) -> str:
-        """Return the proof that a question was asked, which comes back with a later answer."""
+        """Return the proof that a question was asked, for a later answer."""
         return self._seal("asked", question.ticket, question.digest).decode()
 
     def proven(self, proof: str) -> tuple[str, str]:
@@ -205,31 +205,30 @@ class Seal:
 
     def _open(self, role: str, sealed: bytes, fault: str) -> list[Any]:
         if self._secret is None and not self._file.exists():
-            # Because whoever only looks makes no key: another one would open nothing.
+            # Because a new key would open nothing, reading makes none.
             raise StateError(fault)
         from cryptography.fernet import InvalidToken  # as heavy as the rest
 
-        # Whatever stands in a row that somebody changed.
+        # These errors, because an altered row may contain anything.
         with suppress(InvalidToken, TypeError, ValueError):
             opened: list[Any] = json.loads(self._fernet.decrypt(sealed))
             found, *parts = opened
-            # What is sealed for one role does not serve in another, as a button for an answer.
+            # By role, so that a sealed button cannot serve as an answer.
             if found == role:
                 return parts
         raise StateError(fault)
 
 
 def _shown(question: Question) -> str:
-    """Return the digest of all that stands in a question from its beginning."""
+    """Return the digest of the unchanging parts of a question."""
     form = QUESTION.data(question)
     if (who := form["principal"]) is not None:
-        # As a list, so that the seals of questions which were kept before still hold.
+        # As a list, so that seals of earlier versions stay valid.
         form["principal"] = [who["source"], who["id"], who.get("groups", [])]
     return sha256(json.dumps([*form.values()]).encode()).hexdigest()
 
 
 def _told(question: Question, given: AnswerRecord) -> list[str | None]:
-    """Return all that an answer proves."""
     by, at = given.by, ANSWER.data(given)["at"]
     about = [question.ticket, question.digest, given.answer.value]
     return [*about, by.source, by.id, given.via, at, given.reason]
@@ -239,7 +238,7 @@ _NO_BUTTON = (
     "This button was altered, or belongs to another inbox. Have the question shown again, then "
     "retry."
 )
-_NO_PROOF = "The question that is answered was altered, or is another inbox's."
+_NO_PROOF = "The question was altered, or belongs to a different inbox."
 _NOT_GENUINE = (
     "The question {ticket} or its answer was altered, or sealed with another key. Set key in "
     "[plugins.inbox] to the key of the host that asked. If the key is lost, repeat the call."
@@ -247,13 +246,13 @@ _NOT_GENUINE = (
 
 
 def without_cryptography() -> ConfigurationError:
-    """Return the error of an inbox that can seal nothing."""
+    """Return the error of an inbox without cryptography."""
     told = "The inbox needs cryptography, which is not installed."
     return ConfigurationError(f"{told} {extra_remedy('inbox')}.")
 
 
 _FERNET: Final = b"gAAAA"
-"""The beginning of what any key has sealed."""
+"""The first bytes of every sealed text, whatever its key."""
 _OTHER_KEY: Final = (
     "{file} is not the key with which the questions that wait were sealed, so no answer to them "
     "could count. Put the key of the hosts that asked there, or end the questions with `toolstile "
@@ -275,13 +274,13 @@ def _key_from(secret: SecretStr) -> bytes:
 
 def _fernet_of(file: Path, secret: SecretStr | None) -> Fernet:
     try:
-        # Late: it is heavy, and few hosts have an inbox.
+        # Late: cryptography is heavy, and few hosts have an inbox.
         from cryptography.fernet import Fernet
     except ImportError:
         raise without_cryptography() from None
     derived = None if secret is None else _key_from(secret)
     if not file.exists():
-        # Make the file of a key, whole from the first moment, for this user alone.
+        # Linked when complete, so that no process reads half a key; for this user alone.
         make_directory_of(file)
         new = file.with_name(f"{file.name}.{uuid4().hex}")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -290,12 +289,12 @@ def _fernet_of(file: Path, secret: SecretStr | None) -> Fernet:
                 written.write(derived or Fernet.generate_key())
                 written.flush()
                 os.fsync(descriptor)
-            # Another process may have been first: then its key holds.
+            # Because another process may have been first; its key is used then.
             with suppress(FileExistsError):
                 os.link(new, file)
         finally:
             new.unlink()
-        # The questions that the key seals survive a loss of power, too.
+        # Because sealed questions survive a loss of power, their key must survive, too.
         sync_names(file.parent)
     key = file.read_bytes().strip()
     if derived not in {None, key}:
@@ -308,5 +307,5 @@ def _fernet_of(file: Path, secret: SecretStr | None) -> Fernet:
     except ValueError:
         raise ConfigurationError(
             f"{file} is not a key of the inbox. Configure the key of the host that asks, as key in "
-            "[plugins.inbox], or remove the file, to have another made."
+            "[plugins.inbox], or remove the file, to have a new key made."
         ) from None

@@ -1,4 +1,4 @@
-"""The settings of the inbox: where questions are kept, how long, and who may answer them."""
+"""The settings of the inbox: the place of questions, their times, and who may answer them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ DEFAULT_EXPIRY = 60 * 60.0
 
 
 class Answerers(BaseModel):
-    """People who may answer some questions; what is left out narrows nothing.
+    """People who may answer some questions; a missing field restricts nothing.
 
     Args:
-        users: The ids of principals, whatever their source. `SOURCE ID` names one of one source.
-        groups: Groups of which a person has one.
+        users: Ids of principals from any source; `SOURCE ID` names a principal of one source.
+        groups: Groups; a person needs one of them.
         tools: The names of tools, as globs.
         consequences: The consequences of tools.
 
@@ -54,7 +54,7 @@ class Answerers(BaseModel):
         return is_theirs and is_about and question.consequence in (self.consequences or _ALL)
 
     def _names(self, person: Principal) -> bool:
-        # With a space it is of one source, so that no id of another one can spell it.
+        # An id with a space needs its source, so that no other id can read like `SOURCE ID`.
         ids = {f"{person.source} {person.id}", *([] if " " in person.id else [person.id])}
         return not ids.isdisjoint(self.users)
 
@@ -63,25 +63,25 @@ class InboxSettings(BaseModel):
     """The table `[plugins.inbox]`.
 
     Args:
-        path: The file of the questions, outside every workspace. None for no inbox, unless there
-            is a key: then sessions are stored in a database, which has the questions, too.
-        key: The file of the key with which questions and answers are sealed; made beside the
-            questions where it is not there. Who can read it can answer.
-        secret: A text of 32 characters or more, the same for all hosts, from which each host makes
-            the file of the key. Without one a new key is random.
-        wait: `answer` lets a call wait until somebody answers; `pending` ends it, to be resumed.
-        expiry: Seconds after which nobody can answer any more.
-        ask: The people who are asked beside the inbox, while it keeps the question: `terminal`, at
-            that of this process; `mcp`, at the client that made the call, where it can elicit.
-        interval: Seconds between two looks for an answer; more where many calls wait.
+        path: The file of the questions, outside every workspace. Without a path, a key enables the
+            inbox if `[plugins.database]` has a database, which then stores the questions.
+        key: The file of the key that seals questions and answers; made beside the questions if
+            missing. Read access to this file is enough to answer.
+        secret: A text of 32 characters or more, the same for all hosts. Each host derives its key
+            from this text; without it, a new key is random.
+        wait: `answer` lets a call wait for the answer; `pending` ends the call, to be resumed.
+        expiry: Seconds until a question expires.
+        ask: The people to ask directly while the question is open: `terminal`, at the terminal of
+            this process; `mcp`, at the client that made the call, if it supports elicitation.
+        interval: Seconds between two polls for an answer; longer if many calls wait.
         keep: Seconds after the expiry for which an answered call can be resumed. Its question is
             removed then.
-        lease: Seconds for which a process that resumes a call keeps others from it.
+        lease: Seconds for which a process claims the call that it resumes.
         widest_grant: The widest scope of an approval that lasts: `none`, `session`, `principal` or
             `everybody`.
-        four_eyes: Whether the principal of a call may not answer for it. The same id of another
-            source, such as a user of the system and of a chat, counts as the same person.
-        answerers: Who may answer; everybody who has the key where there are none.
+        four_eyes: Whether another person than the principal of a call must answer. The same id
+            from two sources, such as the system and a chat, counts as one person.
+        answerers: Who may answer; by default every holder of the key.
 
     Example:
         >>> InboxSettings(path="/var/lib/toolstile/inbox.db").key_file
@@ -105,15 +105,15 @@ class InboxSettings(BaseModel):
 
     @property
     def key_file(self) -> Path | None:
-        """The file of the key, None where there is no inbox."""
+        """The file of the key; None without an inbox."""
         return self.key or (self.path and self.path.with_suffix(".key"))
 
     def fault_of(self, person: Principal, question: Question) -> str | None:
-        """Return why a person may not answer a question; None where they may."""
+        """Return why a person may not answer a question; None if they may."""
         if not person.id:
             return "An answer needs a name."
         caller = question.principal
-        # Two sources may name one person, who would be their own second pair of eyes.
+        # By id alone, because two sources may name one person, who could approve their own call.
         if self.four_eyes and caller is not None and caller.id == person.id:
             return f"{person.id} made the call, so another person must answer (four_eyes)."
         if self.answerers and not any(rule.allow(person, question) for rule in self.answerers):
@@ -122,7 +122,7 @@ class InboxSettings(BaseModel):
 
 
 def refuse_within(directories: Iterable[str | Path], settings: InboxSettings) -> None:
-    """Refuse files of the inbox that tools could read or write, in directories of a workspace.
+    """Refuse files of the inbox in directories of a workspace, where tools could use them.
 
     Raises:
         ConfigurationError: Naming the file.

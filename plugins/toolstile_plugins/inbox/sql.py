@@ -98,23 +98,23 @@ class SqlApprovals:
     """Questions, grants and events in tables of a database; an `ApprovalStore`.
 
     Args:
-        database: The file or database, which runs the statements.
-        altered: The place of a question that was altered, and a remedy, for messages.
+        database: The file or database that runs the statements.
+        altered: The place of an altered question, and a remedy, for messages.
     """
 
     waits = True
     _alone: str = ""
-    """The SQL that keeps the rows of a SELECT from others for the rest of a transaction."""
+    """The SQL that locks the rows of a SELECT for the rest of a transaction."""
 
     def __init__(self, database: Any, altered: tuple[str, str]) -> None:
         self._database, self._altered = database, altered
 
     def _read(self, select: str, *values: Any) -> list[Any]:
-        """Return what a query finds; within a transaction of this thread, as it sees it."""
+        """Return the rows of a query; an open transaction of this thread includes the query."""
         return list(self._database.read(select, *values))
 
     def _tell(self, hear: Callable[[EventRecord], object], event: EventRecord) -> None:
-        """Tell an event, within the transaction in which it is noted as told."""
+        """Deliver an event, within the transaction that marks it as delivered."""
         hear(event)
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class SqlApprovals:
         self._database.close()
 
     def add(self, question: Question, expiry: EventRecord | None = None) -> None:
-        """Keep a question, and the event of its expiry."""
+        """Store a question, and the event of its expiry."""
         row = (
             question.ticket,
             question.session_id,
@@ -137,28 +137,28 @@ class SqlApprovals:
                 _keep(connection, expiry, question.ticket)
 
     def get(self, ticket: str) -> Question | None:
-        """Return a question as it is now, or None."""
+        """Return a question, or None."""
         rows = self._read(f"{_FOUND} WHERE ticket = ?", ticket)
         return self._question(rows[0]) if rows else None
 
     def questions(
         self, states: Collection[QuestionState] = OPEN, *, session_id: str | None = None
     ) -> Sequence[Question]:
-        """Return the questions that are kept in some states, the oldest first."""
+        """Return the questions in some states, the oldest first."""
         which = f"WHERE state IN ({_places(states)}) AND session_id = coalesce(?, session_id)"
         found: list[Question] = []
         for row in self._read(f"{_FOUND} {which} ORDER BY created, number", *states, session_id):
             try:
                 found.append(self._question(row))
             except StateError as error:
-                # It keeps no other question from an answer.
+                # Because other questions can still be answered, this one is skipped.
                 log.warning("%s It is left out.", error)
         return found
 
     def answer(
         self, ticket: str, given: AnswerRecord, event: EventRecord | None = None
     ) -> Question | None:
-        """Answer a question that waits; return it as it is then."""
+        """Answer a waiting question, and return the updated question."""
         row = (given.answer.value, ANSWER.text(given), given.sealed, ticket)
         with self._database.writing() as connection:
             if connection.execute(_ANSWER, (*row, given.at.timestamp())).rowcount:
@@ -166,18 +166,18 @@ class SqlApprovals:
             return self.get(ticket)
 
     def claim(self, ticket: str, holder: str, now: datetime, until: datetime) -> bool:
-        """Let a holder end the call of an open question until a time."""
+        """Claim an open question for a holder until a time."""
         row = (holder, until.timestamp(), ticket, *OPEN, holder, now.timestamp())
         with self._database.writing() as connection:
             return bool(connection.execute(_CLAIM.format(_places(OPEN)), row).rowcount)
 
     def release(self, ticket: str, holder: str) -> None:
-        """Give a claim back."""
+        """Release a claim."""
         with self._database.writing() as connection:
             connection.execute(_RELEASE, (ticket, holder))
 
     def end(self, ticket: str, state: QuestionState, event: EventRecord | None = None) -> None:
-        """Put an open question into expired, resumed or withdrawn: its call has ended."""
+        """Close an open question as expired, resumed or withdrawn."""
         with self._database.writing() as connection:
             row = (state.value, ticket, *OPEN)
             ends = connection.execute(_END.format(_places(OPEN)), row).rowcount
@@ -185,14 +185,14 @@ class SqlApprovals:
                 _keep_end(connection, event, ticket)
 
     def grant(self, record: GrantRecord, event: EventRecord | None = None) -> None:
-        """Keep a grant."""
+        """Store a grant."""
         row = (record.id, record.expires.timestamp(), record.sealed)
         with self._database.writing() as connection:
             connection.execute(_GRANT, row)
             _keep(connection, event)
 
     def grants(self) -> Sequence[GrantRecord]:
-        """Return the grants that are kept, the oldest first."""
+        """Return the stored grants, the oldest first."""
         rows = self._read(_GRANTS)
         return [GrantRecord(id_, _moment(expires), sealed) for id_, expires, sealed in rows]
 
@@ -201,7 +201,7 @@ class SqlApprovals:
         id: str,  # noqa: A002 - it is the id
         event: EventRecord | None = None,
     ) -> None:
-        """Remove a grant, if it is there."""
+        """Remove a grant, if stored."""
         with self._database.writing() as connection:
             if connection.execute(_REVOKE, (id,)).rowcount:
                 _keep(connection, event)
@@ -223,12 +223,12 @@ class SqlApprovals:
         *,
         session_id: str | None = None,
     ) -> None:
-        """Tell a listener the events of which it has not heard, the oldest first."""
+        """Deliver the events that a listener has not received, the oldest first."""
         of_session = "" if session_id is None else "session_id = ? AND "
         which = f"WHERE {of_session}due <= ? AND NOT told_{listener} ORDER BY due, number LIMIT 1"
         next_ = f"{_EVENTS} {which}"
         place = [*([] if session_id is None else [session_id]), now.timestamp()]
-        # A look for nothing waits for nobody who writes.
+        # Read first, because without events a transaction would wait for writers in vain.
         while self._read(next_, *place):
             with self._database.writing() as connection:
                 for number, *row in connection.execute(next_ + self._alone, place).fetchall():
@@ -236,7 +236,7 @@ class SqlApprovals:
                     connection.execute(_TOLD.format(listener), (True, number))
 
     def events(self, now: datetime, most: int) -> Sequence[EventRecord]:
-        """Return the newest events that are kept, the newest first, told or not."""
+        """Return the newest stored events, the newest first, whether delivered or not."""
         newest = "WHERE due <= ? ORDER BY due DESC, number DESC LIMIT ?"
         rows = self._read(f"{_EVENTS} {newest}", now.timestamp(), most)
         return [_event(*row) for _, *row in rows]
@@ -259,7 +259,7 @@ def _keep(connection: Any, event: EventRecord | None, expiry_of: str | None = No
 
 
 def _keep_end(connection: Any, event: EventRecord | None, ticket: str) -> None:
-    """Keep the event of the end of a question, which does not expire any more."""
+    """Store the event of a closed question, in place of the event of its expiry."""
     row = (ticket, 0.0 if event is None else event.at.timestamp())
     connection.execute(_UNDUE, row)
     _keep(connection, event)
@@ -270,7 +270,7 @@ def _event(session_id: str, due: float, sealed: bytes) -> EventRecord:
 
 
 def _moment(seconds: Any) -> datetime:
-    """Return a time; the first one of all for what is none, as only its sealed part counts."""
+    """Return a time; the first possible time for an altered value, as only the seal counts."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (TypeError, ValueError, OverflowError, OSError):
@@ -310,8 +310,8 @@ class SqliteApprovals(SqlApprovals):
     """Questions in a file, in WAL mode.
 
     Args:
-        path: The file; made, with the directories above, when it is first needed.
-        shared: Whether stored sessions are in the file, too.
+        path: The file; made, with its directories, at the first use.
+        shared: Whether the file also has stored sessions.
         durability: Whether an answer waits for the disk; see `Durability`.
     """
 
@@ -327,7 +327,7 @@ class SqliteApprovals(SqlApprovals):
         super().__init__(file, (str(file.path), "Move the file away"))
 
     def _read(self, select: str, *values: Any) -> list[Any]:
-        # A look does not make the file.
+        # Because reading must not make the file.
         return super()._read(select, *values) if self._database.path.exists() else []
 
 

@@ -1,4 +1,4 @@
-"""Stored sessions, which several processes share and which outlive them all; counters beside them.
+"""Stored sessions, which several processes share and which outlive them, and counters.
 
 Settings, `[plugins.sessions]`: see `SessionsSettings`. Without a `path` both stay in memory.
 `toolstile sessions` lists, shows, exports and deletes stored sessions.
@@ -42,7 +42,7 @@ class SessionsSettings(BaseModel):
 
 
 class StoredSessions:
-    """The store and the counter of one host, each made when it is first needed."""
+    """The store and the counter of one host, each made at its first use."""
 
     def __init__(self, settings: SessionsSettings) -> None:
         self._settings = settings
@@ -92,7 +92,7 @@ def toolstile_settings() -> type[BaseModel]:
 def toolstile_diagnose(
     settings: SessionsSettings, bound: Mapping[type[Any], str]
 ) -> Iterable[Diagnostic]:
-    """Find out whether the store can be used."""
+    """Check whether the store can be used."""
     from toolstile_plugins.sessions.commands import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings.path, offering=bound.get(SessionStore))
@@ -101,7 +101,7 @@ def toolstile_diagnose(
 @hookimpl
 def toolstile_resources(settings: SessionsSettings) -> list[Binding[Any]]:
     """Offer the store and the counter; bindings of the application replace them."""
-    # An open host gives the state in the place of the first.
+    # In an open host, the state of the plugin replaces the first binding.
     stored = Binding(StoredSessions, lambda _: StoredSessions(settings))
     counter = Binding[Counter](
         Counter,  # type: ignore[type-abstract]

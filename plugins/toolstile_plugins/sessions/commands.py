@@ -23,17 +23,17 @@ _NO_STORE: Final = (
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Carry a command out.
+    """Carry out a command.
 
     Raises:
-        StateError: No sessions are stored here, there is no such session, or the store cannot be
+        StateError: No sessions are stored here, the session is missing, or the store cannot be
             used.
     """
     with host.executor() as tools:
         store = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]
     if store is None:
         raise StateError(_NO_STORE)
-    # A look does not make the file.
+    # Because reading must not make the file.
     is_empty = isinstance(store, SqliteSessions) and not store.path.exists()
     there: Sequence[SessionInfo] = [] if is_empty else store.sessions()
     match args.what:
@@ -105,7 +105,7 @@ def _delete(store: SessionStore, info: SessionInfo, args: argparse.Namespace) ->
 
 
 def _document_of(host: HostHandle, info: SessionInfo) -> dict[str, Any]:
-    """Return a session as JSON data; nothing here knows the types of its slices."""
+    """Return a session as JSON data, because the types of its slices may be unknown here."""
     with host.executor(session_id=info.id) as tools:
         session: Any = tools.session
         document: dict[str, Any] = json.loads(session.to_json())

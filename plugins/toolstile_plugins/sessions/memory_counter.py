@@ -15,14 +15,14 @@ _MANY: Final = 1000
 
 
 class Held(NamedTuple):
-    """A reservation: its amount, and from when until when it counts."""
+    """A reservation: its amount, and the times between which it counts."""
 
     amount: float
     at: float
     until: float
 
     def counts(self, now: float) -> bool:
-        """Tell whether it counts; a clock set back by more than a window lets it go."""
+        """Tell whether it counts: not if a clock was set back by more than a window."""
         return now < self.until and self.at - (self.until - self.at) <= now
 
 
@@ -30,7 +30,7 @@ class MemoryCounter:
     """A `Counter` in memory.
 
     Args:
-        over: The counter on whose sums it adds, and which it leaves as it is.
+        over: A counter whose sums are included; it stays unchanged.
     """
 
     database = None
@@ -122,9 +122,9 @@ def wait_of(over: float, held: list[tuple[float, float]], now: float) -> float |
     """Return the seconds until enough reservations have expired; None if they never do.
 
     Args:
-        over: By how much the limit would be exceeded now.
-        held: The amounts that count, each with the moment from which on it does not.
-        now: The moment.
+        over: The amount above the limit.
+        held: The amounts that count, each with the moment of its expiry.
+        now: The present moment.
     """
     for amount, until in sorted(held, key=lambda each: each[1]):
         over -= amount

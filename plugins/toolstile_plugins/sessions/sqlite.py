@@ -57,7 +57,7 @@ class SqliteSessions:
     """The entries of sessions in a file, in WAL mode; a `SessionStore`.
 
     Args:
-        path: The file; made, with the directories above, when it is first needed.
+        path: The file; made, with its directories, at the first use.
         durability: Whether a decision waits for the disk; see `Durability`.
 
     Attributes:
@@ -168,14 +168,14 @@ class SqliteDecision:
         """Return the entries after a number, in order.
 
         Raises:
-            StateError: The session was deleted: nobody else could follow the host that goes on.
+            StateError: The session was deleted, so no other host could follow this one.
         """
         # The newest entry is always there, condensed or not.
         found = self.connection.execute(_AFTER, (self._session_id, number - 1)).fetchall()
         if number and not found:
             raise StateError(
                 f"The stored session {self._session_id} was deleted meanwhile, so nothing can be "
-                "added to it. Close what has it open, and begin it anew."
+                "added to it. Close every host that has it open, then start a new session."
             )
         return [_entry(row) for row in found if row[0] > number]
 
@@ -193,10 +193,7 @@ def _entry(row: Sequence[Any]) -> Entry:
 
 
 def fault_of_version(connection: sqlite3.Connection) -> tuple[str, str] | None:
-    """Return why the sessions in a database cannot be used, and a remedy; None where they can.
-
-    It is only read.
-    """
+    """Return why the sessions in a database cannot be used, and a remedy; None if they can."""
     tables = "SELECT 1 FROM sqlite_master WHERE name = 'toolstile_sessions_about'"
     if not connection.execute(tables).fetchone():
         return None
@@ -237,10 +234,7 @@ _GIVE_BACK: Final = "DELETE FROM toolstile_counts WHERE id = ?"
 class SqliteCounter:
     """A `Counter` in the file of a `SqliteSessions`.
 
-    Within an open decision of the thread it counts in that transaction, else in one of its own.
-
-    Args:
-        store: The store of sessions whose file it is.
+    Within an open decision of the thread it counts in that transaction, else in a new one.
     """
 
     waits = True
@@ -306,7 +300,7 @@ class SqliteCounter:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    # Asked each time, since the transaction that made them may have been undone.
+    # Each time, because the transaction that made the tables may have been rolled back.
     if not connection.execute(_HAS_COUNTS).fetchone():
         for table in _COUNT_TABLES:
             connection.execute(table)

@@ -86,7 +86,7 @@ def test_who_lacks_rights_is_told_what_to_have_granted(toolstile, findings, url,
     line = next(line for line in map(json.loads, out.splitlines()) if line["part"] == "counts")
     assert (status, line["ok"]) == (1, False)
     assert f"User {user} lacks SELECT" in line["text"]
-    assert f"on {table}. Have who owns" in line["text"]
+    assert f"on {table}. Have the owner" in line["text"]
     finding = findings(ordinary)["database counts"]
     assert finding["severity"] == "error"
     do(url, finding["remedy"].partition(" run: ")[2])
@@ -100,7 +100,7 @@ def test_who_may_make_no_tables_is_told_who_has_to(toolstile, findings, url, ord
     assert (status, told in out) == (1, True)
     finding = findings(ordinary)["database counts"]
     assert (finding["severity"], finding["text"]) == ("error", told)
-    assert "Have one who may run `toolstile database upgrade`" in finding["remedy"]
+    assert "Have an administrator run `toolstile database upgrade`" in finding["remedy"]
     status, _, err = toolstile("database", "upgrade", url=ordinary)
     assert status != 0
     assert finding["remedy"] in err

@@ -95,7 +95,7 @@ def test_many_that_begin_at_once_make_the_tables_once(opened):
 def test_who_may_make_no_tables_is_told_what_to_run(opened, ordinary, url):
     database = opened(ordinary)
     database.require(FIRST)
-    with pytest.raises(StateError, match="Have one who may run `toolstile database upgrade`"):
+    with pytest.raises(StateError, match="Have an administrator run `toolstile database upgrade`"):
         database.open()
     with psycopg.connect(url, autocommit=True) as connection:
         upgrade(connection, [FIRST])

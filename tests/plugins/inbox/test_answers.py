@@ -75,7 +75,7 @@ def test_an_edit_of_an_older_question_needs_the_tool(asked):
     seal = asked.seal
     older = seal.seal_call(question, replace(seal.call_of(question), schema=None))
     store = SimpleNamespace(get=lambda _: older)
-    with pytest.raises(StateError, match=r"no tool pay here.*Answer with the plugins of the host"):
+    with pytest.raises(StateError, match=r"pay is not installed here.*Answer with the plugins of"):
         replace(asked, store=store).answer(
             older.ticket, Answer.EDITED, BOB, via="test", arguments={"to": "eve"}
         )
@@ -385,5 +385,5 @@ def test_without_an_inbox_nobody_is_asked(house, caplog):
     tools = house.tools(house.host(top={"plugins": {"inbox": {}}}))
     outcome = tools.dispatch(CALL)
     assert outcome.status is Status.DENIED
-    assert "There is no inbox." in outcome.text
+    assert "No inbox is configured." in outcome.text
     assert "The table [plugins.inbox] has no path, or beside a database no key." in caplog.text
