@@ -23,7 +23,6 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_plugins.workers import cli
 from toolstile_plugins.workers.settings import WorkersSettings, dispatcher_of, endpoint
-from toolstile_plugins.workers.tool_modules import needs_host
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -100,7 +99,7 @@ class RemoteCalls:
         @applies_to(runs.selects)
         def toolstile_execute(tool: Tool[Any, Any]) -> RemoteCall | ConnectedCall | None:
             """Run the handler on a worker."""
-            from toolstile_plugins.workers.remote_call import ConnectedCall, RemoteCall
+            from toolstile_plugins.workers.remote_call import ConnectedCall, RemoteCall, needs_host
 
             if tool.handler is None:
                 return None

@@ -14,7 +14,7 @@ import json
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, BinaryIO, cast
 
 from toolstile_hookspecs import EffectUnknownError, Tool, ToolError, ToolResult, ToolValidationError
@@ -31,8 +31,8 @@ from toolstile_plugins.isolation.child_process import (
 from toolstile_plugins.isolation.messages import MAX_MESSAGE, Call
 from toolstile_plugins.isolation.proxies import Parent
 from toolstile_plugins.isolation.values import text_of, written
-from toolstile_plugins.workers.host_address import HostAddress
-from toolstile_plugins.workers.tool_modules import tools_in
+from toolstile_plugins.workers.connections import HostAddress
+from toolstile_plugins.workers.handlers import tools_in
 
 _UNREACHED = "{tool} was not run: its worker cannot reach its host. Retry later."
 _ADDRESS = (
@@ -173,12 +173,25 @@ def _unsent(reason: str) -> DispatchOutcome:
 # --- around both
 
 
-def _traced(traceparent: str | None) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def _traced(traceparent: str | None) -> Generator[None]:
+    """Make the caller's span current within the block, then export the spans."""
     if traceparent is None:
-        return contextlib.nullcontext()
-    from toolstile_plugins.workers.trace_context import attached
-
-    return attached(traceparent)
+        yield
+        return
+    try:
+        from opentelemetry import context, propagate, trace
+    except ImportError:
+        yield
+        return
+    token = context.attach(propagate.extract({"traceparent": traceparent}))
+    try:
+        yield
+    finally:
+        context.detach(token)
+        with contextlib.suppress(AttributeError):
+            # The process may be killed before it exports by itself.
+            trace.get_tracer_provider().force_flush()  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

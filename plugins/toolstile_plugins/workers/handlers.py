@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
+from types import ModuleType
 from typing import Any, Final
 
 from toolstile_hookspecs import ConfigurationError, Tool
@@ -23,7 +24,6 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchState,
 )
 from toolstile_plugins.isolation.child_process import started
-from toolstile_plugins.workers.tool_modules import tools_in
 
 HANDLER_PROCESS: Final = f"{__package__}.handler_process"
 """The program of the processes."""
@@ -165,6 +165,13 @@ class _HandlerProcess:
 
 
 log = logging.getLogger("toolstile.workers")
+
+
+def tools_in(modules: Iterable[ModuleType]) -> dict[str, Tool[Any, Any]]:
+    """Return the tools of modules that have a handler, by name."""
+    found = [value for module in modules for value in vars(module).values()]
+    tools: list[Any] = [value for value in found if isinstance(value, Tool)]
+    return {tool.name: tool for tool in tools if tool.handler is not None}
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import math
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
@@ -38,7 +40,6 @@ from toolstile_plugins.isolation.messages import MAX_MESSAGE, MessageError, Sock
 from toolstile_plugins.isolation.parent import call_of, result_of
 from toolstile_plugins.isolation.services import serve
 from toolstile_plugins.isolation.values import written
-from toolstile_plugins.workers import trace_context
 from toolstile_plugins.workers.connections import HandlerConnections
 from toolstile_plugins.workers.outcomes import not_submitted
 from toolstile_plugins.workers.settings import WorkersSettings
@@ -52,6 +53,16 @@ _WAIT: Final = "Do not repeat the call until its outcome is known."
 _REPEAT: Final = "The call may be repeated."
 _GIVEN_UP: Final = DispatchOutcome(DispatchState.UNKNOWN, "Its host abandoned it while it ran.")
 _ONLY_READS: Final = "{name} gave no result: {text} It only reads, so the call may be repeated."
+
+
+def needs_host(tool: Tool[Any, Any]) -> bool:
+    """Return whether the handler of a tool connects to its host while it runs."""
+    # Handlers with a context use their host. Secrets need a connection, because params and results
+    # that are sent without one are stored in the queue.
+    function: Any = getattr(tool, "function", None)
+    if function is None or "context" in inspect.signature(function).parameters:
+        return True
+    return bool(tool.params_codec.secret_schema() or tool.result_codec.secret_schema())
 
 
 class RemoteCall:
@@ -230,9 +241,21 @@ def _dispatched(
         begin_by=now + timedelta(seconds=patience),
         deadline=None if left == math.inf else now + timedelta(seconds=left),
         priority=_depth(context),
-        traceparent=trace_context.current(),
+        traceparent=_traceparent(),
         connection=connection,
     )
+
+
+def _traceparent() -> str | None:
+    """Return the `traceparent` of the current span, None without OpenTelemetry or a span."""
+    # A program that traces has imported it; others need not pay for the import.
+    if "opentelemetry" not in sys.modules:
+        return None
+    from opentelemetry import propagate
+
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    return carrier.get("traceparent")
 
 
 def _cancel(cancelling: Executor, dispatcher: Dispatcher, key: str) -> None:

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from toolstile import Host, Settings, ToolCall
-from toolstile_plugins.workers.tool_modules import tools_in
+from toolstile_plugins.workers.handlers import tools_in
 
 
 async def make(plugins: dict[str, Any], module: str, calls: list[Any]) -> list[str]:

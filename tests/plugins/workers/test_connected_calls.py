@@ -24,7 +24,7 @@ from toolstile import Host, Status, ToolCall
 from toolstile_hookspecs import Binding, Heartbeat, Outcome, StateError
 from toolstile_hookspecs.services.dispatcher import DispatchedCall, Dispatcher, DispatchOutcome
 from toolstile_hookspecs.testing.dispatch_processes import PATIENCE
-from toolstile_plugins.workers.host_address import HostAddress
+from toolstile_plugins.workers.connections import HostAddress
 
 from . import connected_tools
 from .conftest import Site

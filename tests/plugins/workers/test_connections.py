@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.isolation.messages import Done, SocketChannel
-from toolstile_plugins.workers.connections import ExpectedHandler, HandlerConnections
-from toolstile_plugins.workers.host_address import HostAddress
+from toolstile_plugins.workers.connections import ExpectedHandler, HandlerConnections, HostAddress
 from toolstile_plugins.workers.settings import WorkersSettings, endpoint
 
 PATIENCE = 20
