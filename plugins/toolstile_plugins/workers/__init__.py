@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
@@ -16,7 +17,6 @@ from toolstile_hookspecs import (
     Command,
     HostHandle,
     Tool,
-    ToolSelector,
     applies_to,
     hookimpl,
 )
@@ -25,9 +25,6 @@ from toolstile_plugins.workers import cli
 from toolstile_plugins.workers.settings import WorkersSettings, dispatcher_of, endpoint
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from toolstile_plugins.workers.connections import HandlerConnections
     from toolstile_plugins.workers.remote_call import ConnectedCall, RemoteCall
 
 __all__ = ["WorkersSettings"]
@@ -64,39 +61,9 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
 
             tools = [tool for tool in host.catalog if tool.handler and settings.runs.selects(tool)]
             stack.enter_context(own_worker(dispatcher, tools, settings.concurrency))
-        calls = RemoteCalls(settings.runs, settings, dispatcher, cancelling, connections)
-        host.register(calls, _CALLS)
-        stack.callback(host.unregister, _CALLS)
-        yield
 
-
-def _address(host: HostHandle, settings: WorkersSettings) -> str | None:
-    # A command beside a host takes any free port, because the host has the port of the address.
-    if settings.address is None or host.purpose == "serve":
-        return settings.address
-    name, _ = endpoint(settings.address)
-    return f"[{name}]" if ":" in name else name
-
-
-class RemoteCalls:
-    """The plugin of an open host that sends calls of the chosen tools to workers.
-
-    Args:
-        runs: Selects the tools.
-        cancelling: Cancels abandoned calls.
-        connections: Accepts connections of handlers.
-    """
-
-    def __init__(
-        self,
-        runs: ToolSelector,
-        settings: WorkersSettings,
-        dispatcher: Dispatcher,
-        cancelling: Executor,
-        connections: HandlerConnections,
-    ) -> None:
         @hookimpl
-        @applies_to(runs.selects)
+        @applies_to(settings.runs.selects)
         def toolstile_execute(tool: Tool[Any, Any]) -> RemoteCall | ConnectedCall | None:
             """Run the handler on a worker."""
             from toolstile_plugins.workers.remote_call import ConnectedCall, RemoteCall, needs_host
@@ -112,8 +79,21 @@ class RemoteCalls:
             """Offer the dispatcher; a binding of the application replaces it."""
             return [Binding[Dispatcher].instance(Dispatcher, dispatcher)]  # type: ignore[type-abstract]
 
-        self.toolstile_execute = toolstile_execute
-        self.toolstile_resources = toolstile_resources
+        # A second plugin, because its hooks depend on the settings of this host.
+        calls = SimpleNamespace(
+            toolstile_execute=toolstile_execute, toolstile_resources=toolstile_resources
+        )
+        host.register(calls, _CALLS)
+        stack.callback(host.unregister, _CALLS)
+        yield
+
+
+def _address(host: HostHandle, settings: WorkersSettings) -> str | None:
+    # A command beside a host takes any free port, because the host has the port of the address.
+    if settings.address is None or host.purpose == "serve":
+        return settings.address
+    name, _ = endpoint(settings.address)
+    return f"[{name}]" if ":" in name else name
 
 
 @hookimpl

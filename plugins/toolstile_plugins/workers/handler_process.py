@@ -10,12 +10,10 @@ import asyncio
 import contextlib
 import importlib
 import inspect
-import json
-import socket
 import sys
 import traceback
 from collections.abc import Callable, Generator
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 from toolstile_hookspecs import EffectUnknownError, Tool, ToolError, ToolResult, ToolValidationError
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
@@ -32,7 +30,7 @@ from toolstile_plugins.isolation.messages import MAX_MESSAGE, Call
 from toolstile_plugins.isolation.proxies import Parent
 from toolstile_plugins.isolation.values import text_of, written
 from toolstile_plugins.workers.connections import HostAddress
-from toolstile_plugins.workers.handlers import tools_in
+from toolstile_plugins.workers.handlers import JsonLines, tools_in
 
 _UNREACHED = "{tool} was not run: its worker cannot reach its host. Retry later."
 _ADDRESS = (
@@ -46,39 +44,30 @@ _HOST_LOST = "Its host was lost while it ran."
 
 def main() -> None:
     """Run handlers until the other end of the socket is closed."""
-    with parent_socket() as connection, connection.makefile("rb") as lines:
-        worker = _Worker(connection, lines)
+    with contextlib.closing(JsonLines(parent_socket())) as worker:
         hello = worker.receive()
         sys.path[:] = hello["path"]
         tools = tools_in([importlib.import_module(name) for name in hello["modules"]])
         worker.send({"up": True})
-        while request := worker.receive():
+
+        def begins() -> bool:
+            """Ask the worker, immediately before the handler begins, whether it may."""
+            worker.send({"ready": True})
+            return bool(worker.receive()["go"])
+
+        while True:
+            try:
+                request = worker.receive()
+            except EOFError:
+                return
             tool, traceparent = tools[request["tool"]], request["traceparent"]
             if request["connection"] is None:
-                outcome = _run_alone(tool, request["params"], traceparent, worker.begins)
+                outcome = _run_alone(tool, request["params"], traceparent, begins)
             else:
                 address = HostAddress.from_json(request["connection"])
-                outcome = _run_connected(tool, address, traceparent, worker.begins)
+                outcome = _run_connected(tool, address, traceparent, begins)
             flush_streams()
             worker.send({"outcome": list(outcome)})
-
-
-class _Worker:
-    def __init__(self, connection: socket.socket, lines: BinaryIO) -> None:
-        self._connection = connection
-        self._lines = lines
-
-    def receive(self) -> Any:
-        line = self._lines.readline()
-        return json.loads(line) if line else None
-
-    def send(self, message: dict[str, Any]) -> None:
-        self._connection.sendall(json.dumps(message).encode() + b"\n")
-
-    def begins(self) -> bool:
-        """Ask the worker, immediately before the handler begins, whether it may."""
-        self.send({"ready": True})
-        return bool(self.receive()["go"])
 
 
 # --- handlers that need their host
@@ -101,8 +90,7 @@ def _run_connected(
             call = cast("Call", channel.receive())
             channel.be_patient()
         except (EOFError, OSError):
-            told = _UNWANTED.format(tool=tool.name)
-            return DispatchOutcome(DispatchState.NOT_RUN, told)
+            return DispatchOutcome(DispatchState.NOT_RUN, _UNWANTED.format(tool=tool.name))
         if not begins():
             return DispatchOutcome(DispatchState.NOT_RUN)
         try:
@@ -142,14 +130,14 @@ def _run_alone(
         advice = noted_for_operator(error)
         sent = was_sent(error)
         return DispatchOutcome(state, text_of(error), error=name, sent=sent, for_operator=advice)
-    return _outcome(tool, value)
+    return _returned(tool, value)
 
 
 async def _awaited(value: Any) -> Any:
     return await value
 
 
-def _outcome(tool: Tool[Any, Any], value: Any) -> DispatchOutcome:
+def _returned(tool: Tool[Any, Any], value: Any) -> DispatchOutcome:
     is_result = issubclass(type(value), ToolResult)
     result: ToolResult[Any] = value if is_result else ToolResult.ok(value)
     if not result.success:

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -104,17 +105,39 @@ class HandlerProcesses:
             process.close()
 
 
+class JsonLines:
+    """Messages between a worker and a handler process, as lines of JSON over a socket."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lines = connection.makefile("rb")
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message; raises `OSError` if the other side has ended."""
+        self._connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def receive(self) -> Any:
+        """Wait for a message; raises `EOFError` if the other side has ended."""
+        if not (line := self._lines.readline()):
+            raise EOFError
+        return json.loads(line)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._lines.close()
+        self._connection.close()
+
+
 class _HandlerProcess:
     def __init__(self, modules: list[str]) -> None:
         self._process, ours = started(HANDLER_PROCESS)
-        self._connection = ours
-        self._lines = ours.makefile("rb")
+        self._lines = JsonLines(ours)
         self._reason: str | None = None
         self._lock = threading.Lock()
         self._is_up = False
         with suppress(OSError):
             # If the process has died already, the first receive raises.
-            self._send({"path": sys.path, "modules": modules})
+            self._lines.send({"path": sys.path, "modules": modules})
 
     @property
     def is_alive(self) -> bool:
@@ -123,16 +146,16 @@ class _HandlerProcess:
 
     def await_up(self) -> None:
         if not self._is_up:
-            self._receive()
+            self._lines.receive()
             self._is_up = True
 
     def run(self, call: DispatchedCall, begin: Callable[[], bool]) -> DispatchOutcome:
         """Run a handler; raises `EOFError` or `OSError` if the process dies or is killed."""
         self.await_up()
-        self._send({name: getattr(call, name) for name in _SENT})
-        if "outcome" not in (told := self._receive()):
-            self._send({"go": begin()})
-            told = self._receive()
+        self._lines.send({name: getattr(call, name) for name in _SENT})
+        if "outcome" not in (told := self._lines.receive()):
+            self._lines.send({"go": begin()})
+            told = self._lines.receive()
         state, *rest = told["outcome"]
         return DispatchOutcome(DispatchState(state), *rest)
 
@@ -152,16 +175,6 @@ class _HandlerProcess:
         self.kill("It was closed.")
         self._process.wait()
         self._lines.close()
-        self._connection.close()
-
-    def _send(self, message: dict[str, Any]) -> None:
-        self._connection.sendall(json.dumps(message).encode() + b"\n")
-
-    def _receive(self) -> Any:
-        line = self._lines.readline()
-        if not line:
-            raise EOFError
-        return json.loads(line)
 
 
 log = logging.getLogger("toolstile.workers")

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
@@ -37,13 +37,7 @@ LATE: Final = "Its deadline passed while it ran."
 
 
 class Serving:
-    """Runs the calls of one worker.
-
-    Args:
-        queue: The calls.
-        runner: Runs the handlers.
-        concurrency: How many calls run at once.
-    """
+    """Runs the calls of one worker, at most `concurrency` at once."""
 
     def __init__(self, queue: CallQueue, runner: CallRunner, concurrency: int) -> None:
         self._queue = queue
@@ -99,14 +93,15 @@ class Serving:
             log.exception("A call of %s was lost.", call.tool)
             # Another worker takes the call, or its outcome is unknown.
             forget = partial(self._queue.release, call.key)
-        until_recorded(lambda: self._leave(forget))
 
-    def _leave(self, forget: Callable[[], None]) -> None:
-        # Under the lock, because `_take` would skip a call that is taken again in between.
-        with self._changed:
-            forget()
-            del self._running[threading.current_thread()]
-            self._changed.notify()
+        def leave() -> None:
+            # Under the lock, because `_take` would skip a call that is taken again in between.
+            with self._changed:
+                forget()
+                del self._running[threading.current_thread()]
+                self._changed.notify()
+
+        until_recorded(leave)
 
     def _end_cancelled(self) -> None:
         for key, reason in self._queue.to_end(self._worker) if self._running else ():

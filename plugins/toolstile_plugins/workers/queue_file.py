@@ -23,15 +23,6 @@ from toolstile_hookspecs.services.dispatcher import (
 from toolstile_plugins.sqlite_file import SqliteFile
 from toolstile_plugins.workers.outcomes import KEPT, other_version, too_late, until_recorded
 
-TABLE: Final = """
-CREATE TABLE IF NOT EXISTS toolstile_starts (
-    key TEXT NOT NULL PRIMARY KEY,
-    token TEXT NOT NULL,
-    outcome TEXT,
-    made_at REAL NOT NULL
-)
-"""
-
 
 class SqliteMarks:
     """The marks of starts in a file; implements `StartMarks`."""
@@ -63,27 +54,21 @@ class SqliteMarks:
 
     def finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
         """Record the outcome of an attempt; return False if another attempt has the mark."""
-        return until_recorded(lambda: self._finish(key, token, outcome))
 
-    def _finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
-        with self._file.writing() as connection:
-            done = connection.execute(
-                "UPDATE toolstile_starts SET outcome = ? WHERE key = ? AND token = ?",
-                (outcome.to_json(), key, token),
-            )
-            return done.rowcount > 0
+        def record() -> bool:
+            with self._file.writing() as connection:
+                done = connection.execute(
+                    "UPDATE toolstile_starts SET outcome = ? WHERE key = ? AND token = ?",
+                    (outcome.to_json(), key, token),
+                )
+                return done.rowcount > 0
+
+        return until_recorded(record)
 
     def get(self, key: str) -> StartMark | None:
         """Return the mark of a key, None if it has none."""
         rows = self._file.read("SELECT token, outcome FROM toolstile_starts WHERE key = ?", key)
         return mark_of(*rows[0]) if rows else None
-
-    def prune(self, connection: sqlite3.Connection) -> None:
-        """Remove outcomes that are older than `KEPT`."""
-        connection.execute(
-            "DELETE FROM toolstile_starts WHERE outcome IS NOT NULL AND made_at < ?",
-            (time.time() - KEPT,),
-        )
 
 
 def mark_of(token: str, outcome: str | None) -> StartMark:
@@ -92,7 +77,14 @@ def mark_of(token: str, outcome: str | None) -> StartMark:
 
 
 _TABLES: Final = (
-    TABLE,
+    """
+CREATE TABLE IF NOT EXISTS toolstile_starts (
+    key TEXT NOT NULL PRIMARY KEY,
+    token TEXT NOT NULL,
+    outcome TEXT,
+    made_at REAL NOT NULL
+)
+""",
     """
 CREATE TABLE IF NOT EXISTS toolstile_calls (
     number INTEGER PRIMARY KEY,
@@ -177,7 +169,10 @@ class CallQueue:
             for call in calls:
                 mark = self.marks.get(call.key)
                 if mark is None or (call.repeatable and _is_unknown(mark)):
-                    connection.execute(_INSERT, _row_of(call))
+                    row = [
+                        each.timestamp() if isinstance(each, datetime) else each for each in call
+                    ]
+                    connection.execute(_INSERT, row)
 
     def standing(self, keys: Collection[str]) -> dict[str, Standing]:
         """Return the marks of calls and whether they are queued, by key."""
@@ -295,7 +290,10 @@ class CallQueue:
         """Remove a worker that has ended, and outcomes that are too old."""
         with self._file.writing() as connection:
             connection.execute("DELETE FROM toolstile_workers WHERE id = ?", (worker,))
-            self.marks.prune(connection)
+            connection.execute(
+                "DELETE FROM toolstile_starts WHERE outcome IS NOT NULL AND made_at < ?",
+                (time.time() - KEPT,),
+            )
 
     def take(
         self, worker: str, tools: Mapping[str, str | None], number: int
@@ -341,18 +339,10 @@ def _is_unknown(mark: StartMark) -> bool:
     return outcome_of(mark).state is DispatchState.UNKNOWN
 
 
-def _row_of(call: DispatchedCall) -> tuple[Any, ...]:
-    return tuple(value.timestamp() if isinstance(value, datetime) else value for value in call)
-
-
 def _call_of(row: Sequence[Any]) -> DispatchedCall:
+    def moment(stamp: Any) -> datetime | None:
+        return None if stamp is None else datetime.fromtimestamp(stamp, UTC)
+
     call = DispatchedCall(*row)
-    return call._replace(
-        repeatable=bool(call.repeatable),
-        begin_by=_moment(call.begin_by),
-        deadline=_moment(call.deadline),
-    )
-
-
-def _moment(stamp: Any) -> datetime | None:
-    return None if stamp is None else datetime.fromtimestamp(stamp, UTC)
+    begin_by, deadline = moment(call.begin_by), moment(call.deadline)
+    return call._replace(repeatable=bool(call.repeatable), begin_by=begin_by, deadline=deadline)

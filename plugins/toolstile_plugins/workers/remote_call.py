@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -65,6 +66,7 @@ def needs_host(tool: Tool[Any, Any]) -> bool:
     return bool(tool.params_codec.secret_schema() or tool.result_codec.secret_schema())
 
 
+@dataclass(frozen=True)
 class RemoteCall:
     """Replaces a handler that runs without its host.
 
@@ -74,12 +76,9 @@ class RemoteCall:
         cancelling: Cancels abandoned calls in the background.
     """
 
-    def __init__(
-        self, tool: Tool[Any, Any], settings: WorkersSettings, cancelling: Executor
-    ) -> None:
-        self._tool = tool
-        self._settings = settings
-        self._cancelling = cancelling
+    tool: Tool[Any, Any]
+    settings: WorkersSettings
+    cancelling: Executor
 
     async def __call__(self, params: Any, *, context: ToolContext) -> ToolResult[Any]:
         """Run the handler on a worker, and return its result.
@@ -89,22 +88,23 @@ class RemoteCall:
             EffectUnknownError: The handler began, and its outcome is unknown.
         """
         dispatcher = await context.resources.aget(Dispatcher)  # type: ignore[type-abstract]
-        text = written(self._tool.params_codec, params, "params")
+        text = written(self.tool.params_codec, params, "params")
         if len(text) > MAX_MESSAGE:
             told = f"its params take {len(text):,} characters, and {MAX_MESSAGE:,} are the most"
             raise ValueError(f"{told}; put large data into a file")
-        call = _dispatched(self._tool, self._settings, context, params=text)
-        context.on_abandoned(partial(_cancel, self._cancelling, dispatcher, call.key))
+        call = _dispatched(self.tool, self.settings, context, params=text)
+        context.on_abandoned(partial(_cancel, self.cancelling, dispatcher, call.key))
         waiting = asyncio.ensure_future(_until_taken(dispatcher, call.key, context))
         try:
             outcome = await dispatcher.submit(call)
         except StateError as error:
-            raise not_submitted(self._tool, error) from error
+            raise not_submitted(self.tool, error) from error
         finally:
             waiting.cancel()
-        return _told(self._tool, outcome)
+        return _told(self.tool, outcome)
 
 
+@dataclass(frozen=True)
 class ConnectedCall:
     """Replaces a handler that uses its host, over a connection.
 
@@ -115,17 +115,10 @@ class ConnectedCall:
         connections: Accepts the connection of the handler.
     """
 
-    def __init__(
-        self,
-        tool: Tool[Any, Any],
-        settings: WorkersSettings,
-        cancelling: Executor,
-        connections: HandlerConnections,
-    ) -> None:
-        self._tool = tool
-        self._settings = settings
-        self._cancelling = cancelling
-        self._connections = connections
+    tool: Tool[Any, Any]
+    settings: WorkersSettings
+    cancelling: Executor
+    connections: HandlerConnections
 
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
         """Run the handler on a worker, answer its requests, and return its result.
@@ -136,12 +129,12 @@ class ConnectedCall:
             RuntimeError: The params or the result cannot be sent.
         """
         dispatcher = context.resources.get(Dispatcher)  # type: ignore[type-abstract]
-        carried = call_of(self._tool, params, context)
-        with self._connections.expected() as handler:
+        carried = call_of(self.tool, params, context)
+        with self.connections.expected() as handler:
             address = handler.address.to_json()
-            call = _dispatched(self._tool, self._settings, context, connection=address)
+            call = _dispatched(self.tool, self.settings, context, connection=address)
             context.on_abandoned(handler.give_up)
-            context.on_abandoned(partial(_cancel, self._cancelling, dispatcher, call.key))
+            context.on_abandoned(partial(_cancel, self.cancelling, dispatcher, call.key))
             done = None
             refused: Callable[[Tool[Any, Any], StateError], Exception] = not_submitted
             while done is None:
@@ -151,9 +144,9 @@ class ConnectedCall:
                     wait(either, return_when=FIRST_COMPLETED)
                 try:
                     if submitted.done() or connected.exception() is not None:
-                        return _told(self._tool, submitted.result())
+                        return _told(self.tool, submitted.result())
                 except StateError as error:
-                    raise refused(self._tool, error) from error
+                    raise refused(self.tool, error) from error
                 channel = connected.result()
                 submitted.add_done_callback(partial(_end_where_lost, channel))
                 try:
@@ -163,17 +156,17 @@ class ConnectedCall:
                     # The dispatcher returns the outcome, or another worker begins the call.
                     refused = _unknown
                     if not handler.expect_another():
-                        return _told(self._tool, _GIVEN_UP)
+                        return _told(self.tool, _GIVEN_UP)
                 except MessageError as error:
-                    raise self._unreadable(error) from error
+                    raise _unreadable(self.tool, error) from error
         try:
-            return result_of(self._tool, done)
+            return result_of(self.tool, done)
         except MessageError as error:
-            raise self._unreadable(error) from error
+            raise _unreadable(self.tool, error) from error
 
-    def _unreadable(self, error: MessageError) -> EffectUnknownError:
-        told = f"a message of its handler cannot be read here ({error})."
-        return _unknown(self._tool, told)
+
+def _unreadable(tool: Tool[Any, Any], error: MessageError) -> EffectUnknownError:
+    return _unknown(tool, f"a message of its handler cannot be read here ({error}).")
 
 
 def _paused(context: ToolContext) -> AbstractContextManager[None]:
@@ -232,6 +225,10 @@ def _dispatched(
     # The host ends the call on time; the deadline ends the call if the host has died.
     longest = tool.timeout if isinstance(tool.timeout, float | int) else math.inf
     left = min(left, patience + longest)
+    # Calls that block more parents get a higher priority.
+    depth = 0
+    while context.parent is not None:
+        depth, context = depth + 1, context.parent
     return DispatchedCall(
         key=effect_id or uuid4().hex,
         tool=tool.name,
@@ -240,7 +237,7 @@ def _dispatched(
         repeatable=may_repeat,
         begin_by=now + timedelta(seconds=patience),
         deadline=None if left == math.inf else now + timedelta(seconds=left),
-        priority=_depth(context),
+        priority=depth,
         traceparent=_traceparent(),
         connection=connection,
     )
@@ -284,7 +281,12 @@ def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
         if outcome.for_operator:
             raise ToolError(outcome.text, for_operator=outcome.for_operator)
         return ToolResult.error(outcome.text)
-    raised = mark_sent(_raised(outcome.error, outcome.text), outcome.sent)
+    class_: Any = getattr(errors, outcome.error, None)
+    raised: Exception = RuntimeError(outcome.text or outcome.error)
+    if isinstance(class_, type) and issubclass(class_, ToolstileError):
+        with suppress(TypeError):  # its class needs more than a text
+            raised = class_(outcome.text)
+    raised = mark_sent(raised, outcome.sent)
     vars(raised)["for_operator"] = outcome.for_operator
     raise raised
 
@@ -296,23 +298,3 @@ def _is_retried(tool: Tool[Any, Any]) -> bool:
 def _unknown(tool: Tool[Any, Any], told: object) -> EffectUnknownError:
     advice = _REPEAT if _is_retried(tool) else _WAIT
     return EffectUnknownError(_UNKNOWN.format(name=tool.name, text=told, advice=advice))
-
-
-def _raised(name: str, text: str) -> Exception:
-    """Return an exception of the contract by name, or a `RuntimeError` with the text."""
-    class_: Any = getattr(errors, name, None)
-    if isinstance(class_, type) and issubclass(class_, ToolstileError):
-        try:
-            return class_(text)
-        except TypeError:
-            # The class needs more than a text.
-            pass
-    return RuntimeError(text or name)
-
-
-def _depth(context: ToolContext) -> int:
-    # Calls that block more parents get a higher priority.
-    depth = 0
-    while context.parent is not None:
-        depth, context = depth + 1, context.parent
-    return depth

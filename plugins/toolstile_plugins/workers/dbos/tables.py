@@ -150,17 +150,18 @@ class PostgresStarts:
 
     def finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
         """Record the outcome of an attempt; return False if another attempt has the mark."""
-        return until_recorded(lambda: self._finish(key, token, outcome))
+
+        def record() -> bool:
+            with self._database.writing() as transaction:
+                done = transaction.execute(_FINISH, (*_columns(outcome), key, token))
+                transaction.tell(OUTCOMES, news_of(key))
+            return done.rowcount == 1
+
+        return until_recorded(record)
 
     def give_up(self, key: str) -> None:
         """Record that an attempt of this worker has ended without an outcome."""
         until_recorded(lambda: self._database.read(_GIVE_UP, key, self._worker))
-
-    def _finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
-        with self._database.writing() as transaction:
-            done = transaction.execute(_FINISH, (*_columns(outcome), key, token))
-            transaction.tell(OUTCOMES, news_of(key))
-        return done.rowcount == 1
 
     def get(self, key: str) -> StartMark | None:
         """Return the mark of a key, None if it has none."""

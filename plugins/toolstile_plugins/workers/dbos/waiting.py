@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
-    from toolstile_plugins.database.postgres_database import PostgresDatabase
 
 APPLICATION: Final = "toolstile"
 WORKFLOW: Final = "toolstile_call"
@@ -138,13 +137,7 @@ class _Waiting(NamedTuple):
 
 
 class WaitingCalls:
-    """The calls that this process waits for, and the thread that watches them.
-
-    Args:
-        database: The database.
-        starts: The marks of starts in it.
-        dead_after: Seconds of silence after which a worker counts as dead.
-    """
+    """The calls that this process waits for, and the thread that watches them."""
 
     def __init__(
         self, database: PostgresDatabase, starts: PostgresStarts, dead_after: float
@@ -290,20 +283,13 @@ class WaitingCalls:
                 self._refuse(call, found.get(call.key), outcome)
             elif _is_lost(status, workers):
                 lost.append(call)
-        if lost:
-            self._take_over(lost, found, workers)
-
-    def _take_over(
-        self,
-        calls: Sequence[DispatchedCall],
-        found: Mapping[str, FoundMark],
-        workers: Mapping[str, Worker],
-    ) -> None:
+        if not lost:
+            return
         # One host at a time, because a second would requeue a call that already runs again.
         with self._database.writing(lock_of("toolstile", "take over")) as transaction:
             transaction.send()
-            statuses = self._statuses(calls)
-            for call in calls:
+            statuses = self._statuses(lost)
+            for call in lost:
                 status = statuses.get(call.key)
                 if status is not None and _is_lost(status, workers):
                     queue = self._queue_for(call, workers, found)
@@ -376,26 +362,19 @@ POOLED_PAUSE: Final = 0.1
 
 
 class News:
-    """The notifications of a channel, on a separate connection; for one thread.
-
-    Args:
-        database: The database.
-        channel: The channel.
-    """
+    """The notifications of a channel, on a separate connection; for one thread."""
 
     def __init__(self, database: PostgresDatabase, channel: str) -> None:
         self._database = database
         self._channel = channel
         self._connection: Connection | None = None
 
-    def listen(self) -> bool:
-        """Listen from now on; return False if it listened already."""
-        if self._connection is not None:
-            return False
-        connection = self._database.connect()
-        connection.execute(f"LISTEN {self._channel}".encode())
-        self._connection = connection
-        return True
+    def listen(self) -> None:
+        """Listen from now on, unless it listens already."""
+        if self._connection is None:
+            connection = self._database.connect()
+            connection.execute(f"LISTEN {self._channel}".encode())
+            self._connection = connection
 
     def wait(self, seconds: float) -> set[str]:
         """Wait for notifications, and return their payloads."""

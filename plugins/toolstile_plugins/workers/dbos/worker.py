@@ -38,15 +38,7 @@ _logger = logging.getLogger(__name__)
 
 
 class DbosWorker:
-    """A worker of a database; one at a time in a process.
-
-    Args:
-        database: The database.
-        runner: Runs the handlers.
-        concurrency: How many calls run at once.
-        dead_after: Seconds of silence after which the worker counts as dead.
-        poll: Seconds between polls of the queue.
-    """
+    """A worker of a database, at most one in a process; see `DbosDispatcher` for its arguments."""
 
     def __init__(
         self,
