@@ -40,7 +40,16 @@ def _run(start: Start, parent: Parent) -> Done:
     else:
         os.environ["PYTHONPATH"] = start.python_path
     found: Any = functools.reduce(getattr, start.name.split("."), _module(start))
-    return run_handler(_tool(found, start), start.call, parent)
+    if issubclass(found.__class__, Tool):
+        found_tool: Tool[Any, Any] = found
+    elif start.decorated:
+        found_tool = tool(name=start.tool, description=start.tool)(found)
+    else:
+        # A type without a place is `Any` here; the handler's annotations name it.
+        types = [Any if place is None else imported_from(place) for place in start.types]
+        make: Any = Tool
+        found_tool = make[tuple(types)](name=start.tool, description=start.tool, handler=found)
+    return run_handler(found_tool, start.call, parent)
 
 
 def run_handler(tool: Tool[Any, Any], call: Call, parent: Parent) -> Done:
@@ -105,20 +114,6 @@ def _leave(trace: contextlib.AbstractContextManager[None]) -> None:
         log.exception("A trace failed to end in a process.")
 
 
-def _tool(found: Any, start: Start) -> Tool[Any, Any]:
-    if issubclass(found.__class__, Tool):
-        return cast("Tool[Any, Any]", found)
-    if start.decorated:
-        return tool(name=start.tool, description=start.tool)(found)
-    # A type without a place is `Any` here; the handler's annotations name it.
-    types = [Any if place is None else imported_from(place) for place in start.types]
-    make: Any = Tool
-    made: Tool[Any, Any] = make[tuple(types)](
-        name=start.tool, description=start.tool, handler=found
-    )
-    return made
-
-
 def _module(start: Start) -> ModuleType:
     if start.module == "__main__":
         module = sys.modules["__main__"] = _load(MAIN, start)
@@ -134,8 +129,7 @@ def _module(start: Start) -> ModuleType:
 def _load(name: str, start: Start) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, start.file) if start.file else None
     if spec is None or spec.loader is None:
-        msg = f"the module {start.module} of its handler is in no file that could be loaded"
-        raise ImportError(msg)
+        raise ImportError(f"the module {start.module} of its handler has no file to load")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

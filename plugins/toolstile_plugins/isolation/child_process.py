@@ -15,7 +15,7 @@ from collections.abc import Callable
 from socket import socket, socketpair
 from typing import Final
 
-from toolstile_plugins.isolation.messages import Channel, Done, MessageError
+from toolstile_plugins.isolation.messages import Done, MessageError, SocketChannel
 from toolstile_plugins.isolation.values import fault_of
 
 _ABOVE_STREAMS: Final = 3
@@ -93,7 +93,7 @@ def flush_streams() -> None:
             stream.flush()
 
 
-def tell(channel: Channel, done: Done) -> None:
+def tell(channel: SocketChannel, done: Done) -> None:
     """Send the result of a handler, or the reason that it cannot be sent."""
     try:
         channel.send(done)

@@ -9,7 +9,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from socket import SHUT_RDWR, socket
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -139,30 +139,19 @@ _MESSAGES: Final[TypeAdapter[Message]] = TypeAdapter(
 )
 
 
-class Channel(Protocol):
-    """Carries messages, in order, between a call and its handler."""
-
-    def send(self, message: Message) -> None:
-        """Send a message; raises `MessageError` if the message is too long."""
-
-    def receive(self) -> Message:
-        """Wait for the next message; raises `EOFError` at the end, `MessageError` for garbage."""
-        ...
-
-
 class SocketChannel:
-    """Carries messages over a socket, as lines."""
+    """Carries messages between a call and its handler, as lines over a socket."""
 
     def __init__(self, end: socket) -> None:
         self._end = end
         self._lines = end.makefile("rb")
 
     def send(self, message: Message) -> None:
-        """Write a line."""
+        """Send a message; raises `MessageError` if the message is too long."""
         self._end.sendall(encoded(message) + b"\n")
 
     def receive(self) -> Message:
-        """Read a line."""
+        """Wait for the next message; raises `EOFError` at the end, `MessageError` for garbage."""
         line = self._lines.readline(MAX_MESSAGE + 1)
         if not line.endswith(b"\n") and len(line) <= MAX_MESSAGE:
             raise EOFError

@@ -58,7 +58,10 @@ class IsolatedHandler:
         start = _start_message(self._tool, params, context)
         try:
             with contextlib.closing(_Pipe(process)) as pipe:
-                pipe.start(start)
+                try:
+                    pipe.send(start)
+                except MessageError as error:
+                    raise RuntimeError(_UNSENT.format(error)) from error
                 return result_of(self._tool, serve(pipe, context))
         except MessageError as error:
             # `ProcessDied`, because the handler may have had its effect.
@@ -133,8 +136,7 @@ def result_of(tool: Tool[Any, Any], done: Done) -> Any:
             raise MessageError(f"its value does not fit: {why_unwritable(error)}") from error
     if done.message is None:
         return value
-    excluded = done.excluded
-    return ToolResult(done.message, value, done.success, exclude_value_from_context=excluded)
+    return ToolResult(done.message, value, done.success, exclude_value_from_context=done.excluded)
 
 
 class _Process:
@@ -169,9 +171,7 @@ class _Process:
         if process is None or self._killed or not self._ended.wait(timeout=5):
             return _NO_RESULT
         status = process.returncode
-        how = f"exit status {status}"
-        if status < 0:
-            how = f"killed by signal {-status}"
+        how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
         return f"its process ended without a result ({how})"
 
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
@@ -195,12 +195,6 @@ class _Pipe(SocketChannel):
     def __init__(self, process: _Process) -> None:
         super().__init__(process.start())
         self._process = process
-
-    def start(self, message: Start) -> None:
-        try:
-            self.send(message)
-        except MessageError as error:
-            raise RuntimeError(_UNSENT.format(error)) from error
 
     def send(self, message: Message) -> None:
         with self._until_death():

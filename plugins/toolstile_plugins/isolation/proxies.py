@@ -29,14 +29,14 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import as_json, imported_from
 from toolstile_hookspecs.resources import Closeable, PostConstruct
-from toolstile_plugins.isolation.messages import Answer, Ask, Call, Channel, MessageError
+from toolstile_plugins.isolation.messages import Answer, Ask, Call, MessageError, SocketChannel
 from toolstile_plugins.isolation.values import HandlerValues, raised
 
 
 class Parent:
     """The parent process; answers one request at a time, from any thread."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: SocketChannel) -> None:
         self._channel = channel
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -57,8 +57,7 @@ class Parent:
                 answer = self._channel.receive()
         except (MessageError, SnapshotError, RecursionError) as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else error
-            msg = f"{method} cannot be asked of its host: {why}"
-            raise StateError(msg) from error
+            raise StateError(f"{method} cannot be asked of its host: {why}") from error
         if not isinstance(answer, Answer):
             raise StateError("The host gave no answer.")
         if answer.fault is not None:
@@ -115,8 +114,7 @@ class RemoteControl(Remote):
         given: Any = call.arguments
         if not isinstance(given, (str, bytes)):
             given = json.loads(as_json(given))
-        outcome: Outcome = self.parent.ask("control", "call", call.name, given)
-        return outcome
+        return cast("Outcome", self.parent.ask("control", "call", call.name, given))
 
     def acall(self, call: ToolCall) -> Awaitable[Outcome]:
         """Dispatch a nested call."""
@@ -149,9 +147,8 @@ class RemoteInflight(Sequence[InflightCall]):
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
 
-    def _now(self) -> tuple[InflightCall, ...]:
-        calls: tuple[InflightCall, ...] = self._parent.ask("control", "inflight")
-        return calls
+    def _now(self) -> Any:
+        return self._parent.ask("control", "inflight")
 
     def __len__(self) -> int:
         return len(self._now())
@@ -160,8 +157,7 @@ class RemoteInflight(Sequence[InflightCall]):
         return iter(self._now())
 
     def __getitem__(self, index: Any) -> Any:
-        calls: Any = self._now()
-        return calls[index]
+        return self._now()[index]
 
 
 class RemoteSession(Remote):
@@ -183,8 +179,7 @@ class RemoteSession(Remote):
 
     def clone(self, *, id: str | None = None) -> Any:  # noqa: A002, ARG002 - the contract's name
         """Refuse, because a copy would end with this process."""
-        msg = "A session cannot be cloned within an isolated process; clone it outside."
-        raise StateError(msg)
+        raise StateError("A session cannot be cloned within an isolated process; clone it outside.")
 
 
 class RemoteDispatcher(Remote):
@@ -296,8 +291,7 @@ class RemoteFilesystem(Remote):
         if mode == "rb":
             return io.BytesIO(self.read_bytes(path))
         if mode not in {"wb", "ab"}:
-            msg = f"A file cannot be opened with mode {mode!r}; use rb, wb or ab."
-            raise ValueError(msg)
+            raise ValueError(f"A file cannot be opened with mode {mode!r}; use rb, wb or ab.")
         # Late, because most handlers write no streams.
         from toolstile_plugins.vfs.nodes import WriteStream
 

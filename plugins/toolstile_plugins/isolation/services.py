@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 from toolstile_hookspecs import ResourceError, StateError, ToolContext
 from toolstile_hookspecs.services.dispatcher import PortableProviders
-from toolstile_plugins.isolation.messages import Answer, Ask, Channel, Done, MessageError
+from toolstile_plugins.isolation.messages import Answer, Ask, Done, MessageError, SocketChannel
 from toolstile_plugins.isolation.values import HostValues, fault_of
 
 METHODS: Final = {
@@ -24,7 +24,7 @@ METHODS: Final = {
 """The methods that a handler can call, by object."""
 
 
-def serve(channel: Channel, context: ToolContext, *, is_here: bool = True) -> Done:
+def serve(channel: SocketChannel, context: ToolContext, *, is_here: bool = True) -> Done:
     """Answer the requests of a handler until the handler has ended; return its result.
 
     Args:

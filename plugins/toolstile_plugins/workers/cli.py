@@ -18,13 +18,8 @@ examples:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    parser.add_argument(
-        "--tools",
-        nargs="+",
-        required=True,
-        metavar="MODULE",
-        help="the modules whose tools the worker runs",
-    )
+    tools_help = "the modules whose tools the worker runs"
+    parser.add_argument("--tools", nargs="+", required=True, metavar="MODULE", help=tools_help)
     parser.add_argument(
         "--concurrency",
         type=_positive,

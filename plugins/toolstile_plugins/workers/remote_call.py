@@ -282,7 +282,7 @@ def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
             raise ToolError(outcome.text, for_operator=outcome.for_operator)
         return ToolResult.error(outcome.text)
     class_: Any = getattr(errors, outcome.error, None)
-    raised: Exception = RuntimeError(outcome.text or outcome.error)
+    raised: BaseException = RuntimeError(outcome.text or outcome.error)
     if isinstance(class_, type) and issubclass(class_, ToolstileError):
         with suppress(TypeError):  # its class needs more than a text
             raised = class_(outcome.text)
