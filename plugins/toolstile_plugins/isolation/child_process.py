@@ -29,7 +29,10 @@ def started(module: str) -> tuple[subprocess.Popen[bytes], socket]:
     Raises:
         OSError: The system cannot start a process.
     """
-    errors = _errors()
+    errors = subprocess.DEVNULL
+    with contextlib.suppress(OSError):  # A daemon may have closed its streams.
+        os.fstat(2)
+        errors = subprocess.DEVNULL if sys.__stderr__ is None else 2
     with contextlib.ExitStack() as stack:
         ours, theirs = map(stack.enter_context, socketpair())
         # If the parent has closed its streams, a socket may have the number of a stream.
@@ -46,14 +49,6 @@ def started(module: str) -> tuple[subprocess.Popen[bytes], socket]:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         return process, ours.dup()
-
-
-def _errors() -> int:
-    # A daemon may have closed its streams.
-    with contextlib.suppress(OSError):
-        os.fstat(2)
-        return subprocess.DEVNULL if sys.__stderr__ is None else 2
-    return subprocess.DEVNULL
 
 
 # --- in the process

@@ -92,11 +92,7 @@ def _start_message(tool: Tool[Any, Any], params: Any, context: ToolContext) -> S
 
 
 def call_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Call:
-    """Return a call in the form that is sent to its handler.
-
-    Raises:
-        RuntimeError: The params cannot be sent.
-    """
+    """Return a call to send; raises `RuntimeError` if the params cannot be sent."""
     deadline, auth, control = context.deadline, context.auth, context.control
     fields = {
         "deadline": None if deadline is None else deadline.remaining(),
@@ -121,11 +117,7 @@ def call_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Call:
 
 
 def result_of(tool: Tool[Any, Any], done: Done) -> Any:
-    """Return the result of a handler in another process, or raise its exception.
-
-    Raises:
-        MessageError: The value does not fit the tool.
-    """
+    """Return the result of a handler, or raise its exception; `MessageError` if it does not fit."""
     if done.fault is not None:
         raise raised(done.fault)
     value: Any = None

@@ -189,8 +189,9 @@ class RemoteDispatcher(Remote):
 
     def subscribe(self, event: type[Any], handler: Callable[[Any], None]) -> Callable[[], None]:  # noqa: ARG002 - the protocol's
         """Refuse, because a subscriber would end with the handler."""
-        msg = "A handler cannot subscribe within an isolated process; subscribe outside."
-        raise StateError(msg)
+        raise StateError(
+            "A handler cannot subscribe within an isolated process; subscribe outside."
+        )
 
 
 class RemoteSlice(Remote):
@@ -217,8 +218,9 @@ class RemoteSlice(Remote):
 
     def register(self, event: type[Any], reducer: Any, policy: Any = None) -> None:  # noqa: ARG002 - the protocol's
         """Refuse, because reducers belong to the session, not to a call."""
-        msg = "A reducer cannot be registered within an isolated process; do it in the section."
-        raise StateError(msg)
+        raise StateError(
+            "A reducer cannot be registered within an isolated process; do it in the section."
+        )
 
 
 class RemoteResources:

@@ -27,10 +27,7 @@ METHODS: Final = {
 def serve(channel: SocketChannel, context: ToolContext, *, is_here: bool = True) -> Done:
     """Answer the requests of a handler until the handler has ended; return its result.
 
-    Args:
-        channel: The channel to the handler.
-        context: The context of its call.
-        is_here: Whether the handler runs on this machine, and can use its paths.
+    If `is_here`, the handler runs on this machine, and can use its paths.
 
     Raises:
         EOFError: The channel ends before the handler.

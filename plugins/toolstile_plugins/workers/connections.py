@@ -58,23 +58,19 @@ class HostAddress(NamedTuple):
         Raises:
             OSError: The host cannot be reached, or another host answers.
         """
-        connection = self._open() if self.certificate is None else self._open_tls()
+        if self.certificate is None:
+            connection = socket.socket(socket.AF_UNIX)
+            connection.settimeout(PATIENCE)
+        else:
+            connection = self._open_tls()
         try:
+            if self.certificate is None:
+                connection.connect(self.place)
             connection.sendall(f"{self.token}\n".encode())
         except BaseException:
             connection.close()
             raise
         return SocketChannel(connection)
-
-    def _open(self) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(PATIENCE)
-        try:
-            connection.connect(self.place)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     def _open_tls(self) -> socket.socket:
         # Because the host signed its certificate itself, only the digest from the call is checked.
@@ -266,12 +262,7 @@ class HandlerConnections:
 
 
 class Certificate(NamedTuple):
-    """A self-signed certificate; handlers trust its digest, which is sent with each call.
-
-    Args:
-        tls: The host's side of TLS.
-        digest: The SHA-256 of the certificate.
-    """
+    """A self-signed certificate; handlers trust its SHA-256, which is sent with each call."""
 
     tls: ssl.SSLContext
     digest: str

@@ -36,9 +36,7 @@ _NOT_STARTED = "The process of its handler did not start; see the log of the wor
 class HandlerProcesses:
     """Runs handlers in processes that are reused, and killed to end a handler.
 
-    Args:
-        modules: The names of the modules with the tools.
-        tools: The versions of the tools, by name.
+    The processes import `modules`; `tools` has the versions of their tools, by name.
     """
 
     def __init__(self, modules: Sequence[str], tools: Mapping[str, str | None]) -> None:
@@ -78,8 +76,10 @@ class HandlerProcesses:
         try:
             outcome = process.run(call, begin_it)
         except (OSError, EOFError):
-            outcome = process.lost(began=began)
-            process.kill(outcome.text)
+            state = DispatchState.UNKNOWN if began else DispatchState.NOT_RUN
+            text = process.reason or (_DIED if began else _NOT_STARTED)
+            process.kill(text)
+            outcome = DispatchOutcome(state, text)
         finally:
             with self._lock:
                 self._running.pop(call.key, None)
@@ -132,7 +132,7 @@ class _HandlerProcess:
     def __init__(self, modules: list[str]) -> None:
         self._process, ours = started(HANDLER_PROCESS)
         self._lines = JsonLines(ours)
-        self._reason: str | None = None
+        self.reason: str | None = None
         self._lock = threading.Lock()
         self._is_up = False
         with suppress(OSError):
@@ -142,7 +142,7 @@ class _HandlerProcess:
     @property
     def is_alive(self) -> bool:
         """True if the process can take the next call."""
-        return self._reason is None and self._process.poll() is None
+        return self.reason is None and self._process.poll() is None
 
     def await_up(self) -> None:
         if not self._is_up:
@@ -159,14 +159,9 @@ class _HandlerProcess:
         state, *rest = told["outcome"]
         return DispatchOutcome(DispatchState(state), *rest)
 
-    def lost(self, *, began: bool) -> DispatchOutcome:
-        if began:
-            return DispatchOutcome(DispatchState.UNKNOWN, self._reason or _DIED)
-        return DispatchOutcome(DispatchState.NOT_RUN, self._reason or _NOT_STARTED)
-
     def kill(self, reason: str) -> None:
         with self._lock:
-            self._reason = self._reason or reason
+            self.reason = self.reason or reason
             if self._process.returncode is None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._process.pid, signal.SIGKILL)
@@ -191,12 +186,7 @@ def tools_in(modules: Iterable[ModuleType]) -> dict[str, Tool[Any, Any]]:
 def own_worker(
     dispatcher: Dispatcher, tools: Iterable[Tool[Any, Any]], concurrency: int
 ) -> Generator[None]:
-    """Run calls of tools while the block runs.
-
-    Args:
-        dispatcher: Hands out the calls.
-        tools: The tools.
-        concurrency: The maximum number of calls at once.
+    """Run calls of tools while the block runs, at most `concurrency` at once.
 
     Raises:
         ConfigurationError: Another process cannot import the module of a tool, or the processes

@@ -68,13 +68,7 @@ def needs_host(tool: Tool[Any, Any]) -> bool:
 
 @dataclass(frozen=True)
 class RemoteCall:
-    """Replaces a handler that runs without its host.
-
-    Args:
-        tool: The tool.
-        settings: The settings.
-        cancelling: Cancels abandoned calls in the background.
-    """
+    """Replaces a handler that runs without its host; `cancelling` cancels abandoned calls."""
 
     tool: Tool[Any, Any]
     settings: WorkersSettings
@@ -106,14 +100,7 @@ class RemoteCall:
 
 @dataclass(frozen=True)
 class ConnectedCall:
-    """Replaces a handler that uses its host, over a connection.
-
-    Args:
-        tool: The tool.
-        settings: The settings.
-        cancelling: Cancels abandoned calls in the background.
-        connections: Accepts the connection of the handler.
-    """
+    """Replaces a handler that uses its host, over a connection that `connections` accepts."""
 
     tool: Tool[Any, Any]
     settings: WorkersSettings

@@ -119,9 +119,7 @@ def news_of(key: str) -> str:
 class PostgresStarts:
     """The marks of starts in a database; implements `StartMarks`.
 
-    Args:
-        database: The database.
-        worker: The id of the worker that begins attempts; None on a host.
+    `worker` is the id of the worker that begins attempts; None on a host.
     """
 
     def __init__(self, database: PostgresDatabase, worker: str | None = None) -> None:
