@@ -41,7 +41,7 @@ def toolstile_resources(settings: ApprovalSettings) -> list[Binding[Any]]:
 
     def at_terminal(resources: ResourceResolver) -> AtTerminal:  # noqa: ARG001 - it needs none
         # Late: terminals and editors bring much along, and few commands ask.
-        from toolstile_plugins.approval.terminal_way import TerminalWay
+        from toolstile_plugins.approval.dialogue import TerminalWay
 
         return TerminalWay(settings)
 

@@ -1,28 +1,34 @@
-"""The conversation with the person: the request, the question, an edit, the answer."""
+"""The conversation with the person at the terminal: the request, an edit, the answer."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import (
     ApprovalAnswer,
     ApprovalRequest,
+    Cancellation,
     StateError,
     ToolValidationError,
 )
 from toolstile_hookspecs.codecs import RETRY
+from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_hookspecs.support.text import printable
-from toolstile_plugins.approval.beside import person
-from toolstile_plugins.approval.display import Shown, unmasked
+from toolstile_plugins.approval.beside import KeptQuestion, Reached, person
+from toolstile_plugins.approval.display import Shown, question_of, unmasked
 from toolstile_plugins.approval.grants import MOST_HOURS, Grants, Terms
-from toolstile_plugins.approval.question import question_of
-from toolstile_plugins.approval.settings import Mode
+from toolstile_plugins.approval.settings import ApprovalSettings, Mode
 from toolstile_plugins.approval.terminal import (
     Terminal,
     Unavailable,
@@ -31,6 +37,20 @@ from toolstile_plugins.approval.terminal import (
     taking_turns,
 )
 from toolstile_plugins.cli_support import printable_lines
+
+ALWAYS: Final = Terms(is_exact=False, hours=MOST_HOURS)
+CLOSED = "The input was closed before anyone answered."
+NOBODY = "No one can be asked: approval is set to 'none'."
+NO_PERSON = "No one can be asked: approval is set to '{}', which asks no person."
+NO_TERMINAL = "No one can be asked: no terminal is attached."
+NOT_READING = "Only tools of the category 'read' are approved here."
+LEFT_OPEN = "No one answered before the question was withdrawn."
+LEFT: Final = "No one has answered yet. The question waits in the inbox."
+_ASKS: Final = {Mode.ASK, Mode.AUTO}
+# Questions wait for the one terminal without a thread each.
+_asking = renewed_in_forks(
+    __name__, "_asking", partial(ThreadPoolExecutor, 1, thread_name_prefix="toolstile-terminal")
+)
 
 
 def edit(shown: Shown, terminal: Terminal) -> str | None:
@@ -89,9 +109,6 @@ def _in_editor(editor: str, shown: Shown, terminal: Terminal) -> str | None:
         terminal.show("Nothing was changed.")
         return None
     return after
-
-
-CLOSED = "The input was closed before anyone answered."
 
 
 class Dialogue:
@@ -158,13 +175,6 @@ class Dialogue:
             self._terminal.show(Text(line, style))
 
 
-NOBODY = "No one can be asked: approval is set to 'none'."
-NO_PERSON = "No one can be asked: approval is set to '{}', which asks no person."
-NO_TERMINAL = "No one can be asked: no terminal is attached."
-NOT_READING = "Only tools of the category 'read' are approved here."
-LEFT_OPEN = "No one answered before the question was withdrawn."
-
-
 def answer(request: ApprovalRequest, mode: Mode, held: Grants) -> ApprovalAnswer:
     """Return the answer to a request; `held` are the grants of a host without an inbox."""
     if request.by_person and mode in {Mode.ALL, Mode.READ}:
@@ -208,4 +218,61 @@ def _ask(request: ApprovalRequest, mode: Mode, held: Grants) -> ApprovalAnswer:
         return ApprovalAnswer.unanswered(LEFT_OPEN)
 
 
-ALWAYS: Final = Terms(is_exact=False, hours=MOST_HOURS)
+# --- beside an inbox
+
+
+class TerminalWay:
+    """The person at the terminal, if the mode asks and there is a terminal; an `AtTerminal`."""
+
+    def __init__(self, settings: ApprovalSettings) -> None:
+        self._mode = settings.mode
+
+    def reach(self) -> Reached | None:
+        """Return the user of this process, or None without a terminal."""
+        if self._mode not in _ASKS:
+            return None
+        try:
+            with open_terminal(Cancellation(), anywhere=self._mode is Mode.ASK):
+                return Reached(person(), self._ask)
+        except Unavailable:
+            return None
+
+    async def _ask(self, kept: KeptQuestion) -> None:
+        future = _asking.submit(copy_context().run, self._talk, kept)
+        # A question that still waits for its turn is never shown.
+        kept.request.withdrawn.on_cancel(future.cancel)
+        asked = asyncio.wrap_future(future)
+        try:
+            await asyncio.shield(asked)
+        finally:
+            # The prompt disappears before the call continues.
+            await asyncio.wait([asked])
+
+    def _talk(self, kept: KeptQuestion) -> None:
+        withdrawn = kept.request.withdrawn
+        with (
+            suppress(Unavailable, Withdrawn),
+            open_terminal(withdrawn, anywhere=self._mode is Mode.ASK) as terminal,
+            taking_turns(withdrawn),
+        ):
+            _talk_at(terminal, kept)
+
+
+def _talk_at(terminal: Terminal, kept: KeptQuestion) -> None:
+    """Ask until an answer counts, or another person answered first."""
+    end = ""
+    while not end:
+        dialogue = Dialogue(terminal, kept.request)
+        try:
+            given = dialogue.run()
+        except Withdrawn:
+            terminal.show(printable(kept.end()))
+            return
+        if not given.answered:
+            terminal.show(LEFT)
+            return
+        fault = kept.answer(given, ALWAYS if dialogue.for_good else None)
+        if not fault:
+            return
+        terminal.show(printable(fault))
+        end = kept.end()

@@ -20,8 +20,7 @@ from toolstile_plugins.approval.grants import HOURS, Scope, Terms
 from toolstile_plugins.console.access import Access, Fields
 from toolstile_plugins.console.pages import Pages, is_partial, lines_of, version_of, wants_json
 from toolstile_plugins.inbox.grants import InboxGrants
-from toolstile_plugins.inbox.inbox import Inbox, described_answer
-from toolstile_plugins.inbox.question_json import read_arguments, wire_of
+from toolstile_plugins.inbox.inbox import Inbox, described_answer, read_arguments, wire_of
 
 VIA: Final = "console"
 LATELY: Final = 20

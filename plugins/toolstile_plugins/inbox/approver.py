@@ -15,10 +15,10 @@ from uuid import uuid4
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest
 from toolstile_hookspecs.calls import APPROVAL_TICKET
 from toolstile_hookspecs.services.approval_store import ANSWERED, OPEN, Question, QuestionState
+from toolstile_plugins.approval.display import question_of
 from toolstile_plugins.approval.grants import Grants
-from toolstile_plugins.approval.question import question_of
 from toolstile_plugins.inbox.beside import Asked, asking, pause, reached_by
-from toolstile_plugins.inbox.inbox import LATE, WITHDRAWN, Inbox
+from toolstile_plugins.inbox.inbox import LATE, WITHDRAWN, Inbox, told_later
 from toolstile_plugins.inbox.open_inbox import Ended
 from toolstile_plugins.inbox.seal import SealedCall
 
@@ -206,14 +206,6 @@ class Approver:
 
     async def _off_loop(self, ask: Callable[[], T]) -> T:
         return await asyncio.to_thread(ask) if self._inbox.store.waits else ask()
-
-
-def told_later(question: Question) -> str:
-    """Return how the model gets the result of a call that ended as pending."""
-    asked = f"A person will answer question {question.ticket}."
-    if question.owner:
-        return asked
-    return f"{asked} Then call {question.tool} again with the same arguments."
 
 
 def _subject(question: Question) -> list[Any]:

@@ -16,8 +16,13 @@ from toolstile_plugins.approval.beside import person
 from toolstile_plugins.approval.grants import HOURS, Terms
 from toolstile_plugins.cli_support import printable_lines
 from toolstile_plugins.inbox.grants import InboxGrants
-from toolstile_plugins.inbox.inbox import Inbox, described_answer, parts_of
-from toolstile_plugins.inbox.question_json import read_arguments, wire_of
+from toolstile_plugins.inbox.inbox import (
+    Inbox,
+    described_answer,
+    parts_of,
+    read_arguments,
+    wire_of,
+)
 from toolstile_plugins.inbox.resumption import resume_pending
 from toolstile_plugins.screen import Screen, show_line, tell
 

@@ -32,6 +32,7 @@ from toolstile_hookspecs.services.approval_store import (
     TakesTokens,
     UnknownQuestionError,
 )
+from toolstile_hookspecs.services.json_forms import PRINCIPAL
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.approval.display import MASK, unmasked
 from toolstile_plugins.inbox.events import Events, event_of
@@ -281,3 +282,60 @@ def too_late(question: Question, now: datetime) -> str:
     if state is QuestionState.EXPIRED:
         return f"{name} could be answered until {wire_time(question.expires)}."
     return f"{name} is {state} and takes no more answers."
+
+
+def told_later(question: Question) -> str:
+    """Return how the model gets the result of a call that ended as pending."""
+    asked = f"A person will answer question {question.ticket}."
+    if question.owner:
+        return asked
+    return f"{asked} Then call {question.tool} again with the same arguments."
+
+
+# --- JSON of questions, for commands and the console
+
+
+def wire_of(question: Question, lost: str | None = None) -> dict[str, Any]:
+    """Return a question as JSON data, with the reason why no answer to it can count."""
+    given, principal = question.answer, question.principal
+    return {
+        "ticket": question.ticket,
+        "tool": question.tool,
+        "category": question.category,
+        "consequence": question.consequence,
+        "reasons": list(question.reasons),
+        "arguments": json.loads(question.arguments),
+        "diff": question.diff,
+        "shownBefore": question.shown_before,
+        "digest": question.digest,
+        "callId": question.call_id,
+        "session": question.session_id,
+        "principal": principal and PRINCIPAL.data(principal),
+        "created": wire_time(question.created),
+        "expires": wire_time(question.expires),
+        "state": question.state.value,
+        "lost": lost,
+        "answer": given
+        and {
+            "answer": given.answer.value,
+            "by": PRINCIPAL.data(given.by),
+            "via": given.via,
+            "at": wire_time(given.at),
+            "reason": given.reason,
+        },
+    }
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments that a person has written as JSON.
+
+    Raises:
+        StateError: They are not a JSON object.
+    """
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise StateError(f"The arguments are not JSON: {error}. Correct them.") from None
+    if not isinstance(arguments, dict):
+        raise StateError("The arguments are not a JSON object. Write {...}.")
+    return cast("dict[str, Any]", arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sqlite3
@@ -21,7 +22,6 @@ from toolstile_hookspecs.services.approval_store import (
     QuestionState,
 )
 from toolstile_hookspecs.services.json_forms import ANSWER, QUESTION
-from toolstile_plugins.inbox.question_json import question_of
 from toolstile_plugins.sqlite_file import SqliteFile
 
 log = logging.getLogger("toolstile.inbox")
@@ -92,6 +92,8 @@ _EVENTS: Final = "SELECT number, session_id, due, sealed FROM toolstile_events"
 _TOLD: Final = "UPDATE toolstile_events SET told_{} = ? WHERE number = ?"
 _UNDUE: Final = "DELETE FROM toolstile_events WHERE expiry_of = ? AND due > ?"
 _REMOVE_EVENTS: Final = "DELETE FROM toolstile_events WHERE due < ?"
+_EARLIER = ("answer", "by", "via", "at", "reason")
+"""The fields of an answer as earlier versions stored them: in a list."""
 
 
 class SqlApprovals:
@@ -250,6 +252,25 @@ class SqlApprovals:
                 f"A question in {place} was altered and cannot be read: {error!s}. {remedy}, to "
                 "have the calls made again."
             ) from error
+
+
+def question_of(row: Sequence[Any]) -> Question:
+    """Return the question of a row: its JSON, seal, state, answer, and the proof of the answer.
+
+    Raises:
+        ValueError: The row was altered; also `TypeError`.
+    """
+    text, sealed, state, answer, proof = row
+    given = None
+    if answer is not None:
+        found: list[Any] | dict[str, Any] = json.loads(answer)
+        if isinstance(found, list):
+            found = dict(zip(_EARLIER, found, strict=True))
+        given = ANSWER.read({**found, "sealed": proof})
+    beside = {"sealed": sealed, "state": state, "answer": given}
+    question = QUESTION.read({**json.loads(text), **beside})
+    json.loads(question.arguments)
+    return question
 
 
 def _keep(connection: Any, event: EventRecord | None, expiry_of: str | None = None) -> None:

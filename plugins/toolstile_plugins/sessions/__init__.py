@@ -8,37 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
-from toolstile_hookspecs import Binding, Command, Diagnostic, Durability, effect_free, hookimpl
+from toolstile_hookspecs import Binding, Command, Diagnostic, effect_free, hookimpl
 from toolstile_hookspecs.services.counter import Counter, OffersCounter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.sessions import cli
+from toolstile_plugins.sessions.settings import SessionsSettings
 
 if TYPE_CHECKING:
     from toolstile_plugins.sessions.sqlite import SqliteSessions
 
-
-class SessionsSettings(BaseModel):
-    """Where sessions are stored, and where limits over several sessions are counted.
-
-    Args:
-        path: The file, which the ledger takes, too, so that a call is decided once, with its
-            record. None stores nothing, and counts in this host alone.
-        durability: The host's; `power` waits for the disk at each call.
-
-    Example:
-        >>> SessionsSettings(path=".toolstile/ledger.db").durability
-        'power'
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    path: Path | None = None
-    durability: Durability = "power"
+__all__ = ["SessionsSettings"]
 
 
 class StoredSessions:

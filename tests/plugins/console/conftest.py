@@ -35,7 +35,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.ledger import Claim, LedgerEntry, RecordedResult
 from toolstile_plugins.console import Console
 from toolstile_plugins.inbox import Inbox
-from toolstile_plugins.inbox.question_json import wire_of
+from toolstile_plugins.inbox.inbox import wire_of
 from toolstile_plugins.ledger import EffectLedger
 
 BOB = Principal("os", "bob")

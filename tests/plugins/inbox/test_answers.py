@@ -26,7 +26,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.approval_store import AnswerRecord, QuestionState
 from toolstile_hookspecs.testing.approval_store import question_of
 from toolstile_plugins.inbox import Answerers, resume_pending
-from toolstile_plugins.inbox.question_json import read_arguments
+from toolstile_plugins.inbox.inbox import read_arguments
 from toolstile_plugins.inbox.seal import Seal, SealedCall
 from toolstile_plugins.vfs import VfsConfig, open_workspace
 

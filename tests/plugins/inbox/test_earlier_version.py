@@ -13,8 +13,8 @@ from toolstile_hookspecs import Principal
 from toolstile_hookspecs.services.approval_store import GrantRecord
 from toolstile_plugins.approval.grants import GRANT
 from toolstile_plugins.inbox.events import EVENT
-from toolstile_plugins.inbox.question_json import question_of
 from toolstile_plugins.inbox.seal import Seal
+from toolstile_plugins.inbox.sql import question_of
 
 ROWS = json.loads((Path(__file__).parent / "earlier_version.json").read_text())
 AT = datetime(2026, 5, 1, 12, 30, 0, 5, UTC)

@@ -222,7 +222,7 @@ async def _dispatch(
                 return await session.executor.adispatch(call)
             state, given = answered
             if state.is_proof:
-                from toolstile_plugins.inbox.late_answers import LateAnswer  # few have an inbox
+                from toolstile_plugins.inbox.resumption import LateAnswer  # few have an inbox
 
                 principal = principal_of(request.context)
                 by = person_of(request.context) or Principal(SOURCE, "")
