@@ -129,8 +129,7 @@ class Statement:
 class Transaction:
     """Statements that are sent together when a result is used, and at the commit.
 
-    Args:
-        begin: Executes the first statements, on another connection if an idle one was lost.
+    `begin` executes the first statements, on another connection if an idle one was lost.
     """
 
     def __init__(self, begin: Callable[[list[Statement]], BoundedConnection], *first: str) -> None:

@@ -76,13 +76,7 @@ def _upgrade(connection: Connection, args: argparse.Namespace) -> int:
 def diagnosed(
     settings: DatabaseSettings, host: HostHandle, offering: Collection[str]
 ) -> Iterator[Diagnostic]:
-    """Yield findings on the database, the tables of each part, their effects and questions.
-
-    Args:
-        settings: The settings of the database.
-        host: The host, not open.
-        offering: The plugins that offer resources.
-    """
+    """Yield findings on the database, the tables of each part, their effects and questions."""
     subject, stores = "database", DatabaseStores(settings)
     try:
         database = stores.database()

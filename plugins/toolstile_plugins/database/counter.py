@@ -57,10 +57,6 @@ class PostgresCounter:
     """A `Counter` in a database, beside the store of sessions in it.
 
     Within an open decision of the thread it counts in that transaction, else in a new one.
-
-    Args:
-        held: The database.
-        store: The store of sessions in the database.
     """
 
     waits = True

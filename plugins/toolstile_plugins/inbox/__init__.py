@@ -64,15 +64,12 @@ ENDED: Final = "inbox_ended"
 log = logging.getLogger("toolstile.inbox")
 NO_INBOX: Final = "No inbox is configured. This requires human intervention."
 _MISSING: Final = "The table [plugins.inbox] has no path, or beside a database no key."
-
-
 _HOMES: Final = {"ApprovalEvent": "events", "Inbox": "inbox"}
-_RESUMPTION: Final = {"answers_to", "aresume_pending", "resume_pending", "waiting_run"}
 
 
 def __getattr__(name: str) -> Any:
     # Late: few hosts have an inbox.
-    if name in _HOMES or name in _RESUMPTION:
+    if name in __all__:
         home = _HOMES.get(name, "resumption")
         return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -100,28 +97,24 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
     from toolstile_plugins.inbox.grants import InboxGrants
     from toolstile_plugins.inbox.inbox import Inbox
     from toolstile_plugins.inbox.open_inbox import OpenInbox
-    from toolstile_plugins.inbox.seal import Seal
-
-    def store(resources: ResourceResolver) -> ApprovalStore:
-        return resources.get(OpenInbox).store(resources)
-
-    def inbox(resources: ResourceResolver) -> Inbox:
-        return resources.get(OpenInbox).inbox(resources)
 
     def grants(resources: ResourceResolver) -> InboxGrants:
         counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
         return InboxGrants(resources.get(Inbox), counter)
 
-    def offered_key(resources: ResourceResolver) -> Seal:
-        return resources.get(OpenInbox).key(resources)
-
     return [
         # In an open host, the state of the plugin replaces this binding.
         Binding(OpenInbox, lambda _: OpenInbox(settings)),
-        Binding[ApprovalStore](ApprovalStore, store),  # type: ignore[type-abstract]
-        Binding[Inbox](Inbox, inbox),
+        Binding[ApprovalStore](
+            ApprovalStore,  # type: ignore[type-abstract]
+            lambda resources: resources.get(OpenInbox).store(resources),
+        ),
+        Binding[Inbox](Inbox, lambda resources: resources.get(OpenInbox).inbox(resources)),
         Binding[InboxGrants](InboxGrants, grants),
-        Binding[OffersApprovalKey](OffersApprovalKey, offered_key),  # type: ignore[type-abstract]
+        Binding[OffersApprovalKey](
+            OffersApprovalKey,  # type: ignore[type-abstract]
+            lambda resources: resources.get(OpenInbox).key(resources),
+        ),
         Binding[Grants](Grants, grants),  # type: ignore[type-abstract]
     ]
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Cancellation, StateError
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
@@ -85,7 +85,9 @@ class _Kept:
     def answer(self, given: ApprovalAnswer, terms: Terms | None = None) -> str:
         """Store the answer, or add a grant by terms; return why it does not count."""
         ticket, digest = self.question.ticket, self.request.digest
-        by, via = self.reached.by, self.via
+        by, via, arguments = self.reached.by, self.via, given.arguments
+        if isinstance(arguments, str):
+            arguments = json.loads(arguments)
         try:
             if terms is None:
                 self.inbox.answer(
@@ -95,7 +97,7 @@ class _Kept:
                     via=via,
                     digest=digest,
                     reason=given.reason,
-                    arguments=_values(given.arguments),
+                    arguments=arguments,
                     tool=self.request.tool,
                 )
             else:
@@ -123,7 +125,3 @@ async def _ask(kept: _Kept) -> None:
         await kept.reached.ask(kept)
     except Exception:
         log.exception("No one can be asked about %s (%s).", kept.question.tool, kept.via)
-
-
-def _values(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any] | None:
-    return json.loads(arguments) if isinstance(arguments, str) else arguments

@@ -103,7 +103,11 @@ class Cards:
 
     def card(self, question: Question) -> Card:
         """Return the card of a question in its present state; without buttons if answered."""
-        note, answers = self._state(question)
+        state = question.state_at(self.inbox.clock.now())
+        note, answers = "", tuple(_LABELS)
+        if state is not QuestionState.WAITING:
+            note = described_answer(question.answer) if question.answer else state.value
+            answers = ()
         has_run = ", has run and waits to be kept" if question.diff is not None else ""
         effect = f"{question.category}, {question.consequence} consequence"
         whose = question.principal and f"for {question.principal.id} ({question.principal.source})"
@@ -139,12 +143,6 @@ class Cards:
         """
         ticket, digest, answer = self.inbox.seal.button_of(value)
         return self.inbox.answer(ticket, answer, by, via=self.via, digest=digest, reason=reason)
-
-    def _state(self, question: Question) -> tuple[str, tuple[Answer, ...]]:
-        state = question.state_at(self.inbox.clock.now())
-        if state is QuestionState.WAITING:
-            return "", tuple(_LABELS)
-        return described_answer(question.answer) if question.answer else state.value, ()
 
 
 def _short(text: str) -> str:

@@ -89,12 +89,8 @@ def event_of(question: Question, act: str, at: datetime, **more: Any) -> Approva
 class Events:
     """Delivers the events of an inbox to the record of the host and to sessions.
 
-    Args:
-        store: The store.
-        seal: Seals the events, so that only a holder of the key can make one.
-        clock: The source of time.
-        recorder: The record of the host, if any.
-        interval: Minimum seconds between two polls for events as calls end.
+    Events are sealed, so that only a holder of the key can make one. As calls end, at least
+    `interval` seconds pass between two polls for events to record.
     """
 
     def __init__(
@@ -128,8 +124,7 @@ class Events:
     def to_record(self, *, is_due: bool = True) -> None:
         """Write the events without a record to the record of the host, if any.
 
-        Args:
-            is_due: Whether to poll now; otherwise only if the interval has passed.
+        Unless `is_due`, this polls only after the interval.
         """
         recorder = self._recorder
         if recorder is None:

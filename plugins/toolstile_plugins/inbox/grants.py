@@ -30,6 +30,7 @@ _UNCOUNTED: Final = (
     "Nothing is counted across processes here. Name a file as path in [plugins.sessions], or a "
     "database as url in [plugins.database], or grant it without a number of times."
 )
+_APPENDED: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,6 @@ class InboxGrants:
         self, ticket: str, by: Principal, terms: Terms, *, via: str, digest: str | None = None
     ) -> Question:
         """Approve a question and later calls like its own; return the updated question.
-
-        Args:
-            ticket: The question.
-            by: The person.
-            terms: The terms of the grant.
-            via: The way of the answer, such as `command line`.
-            digest: The digest that the person saw, if any.
 
         Raises:
             StateError: The person may not answer the question, or not by these terms.
@@ -190,9 +184,6 @@ class InboxGrants:
             return True
         now, key, window = self.inbox.clock.now(), _key(grant), MOST_HOURS * 3600
         return self.counter.reserve(key, 1, grant.times, window, uuid4().hex, now=now).granted
-
-
-_APPENDED: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 def _key(grant: Grant) -> str:

@@ -46,11 +46,7 @@ _NO_STORE: Final = (
 
 
 class Ended:
-    """Closes the question of an answered call when the call ends.
-
-    Attributes:
-        events: The events of the inbox after its first use; recorded as calls end.
-    """
+    """Closes the question of an answered call when the call ends, and records events."""
 
     def __init__(self) -> None:
         self._taken: dict[tuple[str, str], tuple[Inbox, str]] = {}
@@ -71,15 +67,7 @@ class Ended:
 
 
 class OpenInbox:
-    """The inbox of one host; its store and its parts are made at their first use.
-
-    Args:
-        settings: The settings, which name a key.
-        host: The host; None if it is not open.
-
-    Attributes:
-        ended: Closes questions as calls end.
-    """
+    """The inbox of one host; its store and its parts are made at their first use."""
 
     def __init__(self, settings: InboxSettings, host: HostHandle | None = None) -> None:
         assert settings.key_file is not None  # noqa: S101 - offered only then

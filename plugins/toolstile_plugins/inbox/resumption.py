@@ -141,15 +141,7 @@ def asked_about(tools: ExecutorHandle, calls: Iterable[CallMade]) -> dict[str, Q
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A call to resume.
-
-    Args:
-        question: The question.
-        sealed: The call, with all that resumes it.
-        answer: The answer.
-        end: The state of the question after the call.
-        holder: The name of the claim.
-    """
+    """A claimed call to resume; `end` is the state of its question after the call."""
 
     question: Question
     sealed: SealedCall
@@ -231,15 +223,7 @@ def claimed(inbox: Inbox, questions: Iterable[Question], *, ended: bool = False)
 
 @dataclass(frozen=True, slots=True)
 class LateAnswer:
-    """An answer to a question about a call that has ended.
-
-    Args:
-        proof: The proof that the question was asked; see `Seal.seal_proof`.
-        given: The answer.
-        via: The way of the answer, such as `command line`.
-        principal: The principal of the call.
-        by: The person.
-    """
+    """An answer to a question about an ended call, with the proof of `Seal.seal_proof`."""
 
     proof: str = field(repr=False)
     given: ApprovalAnswer
@@ -249,10 +233,6 @@ class LateAnswer:
 
     async def settle(self, tools: ExecutorHandle, call: ToolCall) -> Outcome | str | None:
         """Store the answer, and resume the call with the first answer and the arguments shown.
-
-        Args:
-            tools: The executor of the session.
-            call: The repeated call.
 
         Returns:
             The outcome; the reason why the call is not resumed; or None if the proof is invalid.

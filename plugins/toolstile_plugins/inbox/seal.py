@@ -37,7 +37,7 @@ class SealedCall:
         name: The name in the call.
         arguments: The arguments as JSON.
         id: The id of the call.
-        token: The token that resumes it.
+        token: The token that resumes the call.
         changes: The change set that was shown, as JSON.
         provider_id: The provider's id of the call.
         schema: The schema of the arguments, as JSON; checks an edit without the tool.
@@ -74,17 +74,46 @@ class Seal:
 
     @cached_property
     def _fernet(self) -> Fernet:
-        # Late, because reading questions must not make a key.
-        return _fernet_of(self._file, self._secret)
+        # At the first use, because reading questions must not make a key.
+        try:
+            # Late: cryptography is heavy, and few hosts have an inbox.
+            from cryptography.fernet import Fernet
+        except ImportError:
+            raise without_cryptography() from None
+        derived: bytes | None = None
+        if self._secret is not None:
+            secret = self._secret.get_secret_value().encode()
+            derived = urlsafe_b64encode(_derived(secret, b"toolstile inbox"))
+        file = self._file
+        if not file.exists():
+            # Linked when complete, so that no process reads half a key; for this user alone.
+            make_directory_of(file)
+            new = file.with_name(f"{file.name}.{uuid4().hex}")
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with os.fdopen(descriptor, "wb") as written:
+                    written.write(derived or Fernet.generate_key())
+                    written.flush()
+                    os.fsync(descriptor)
+                # Because another process may have been first; its key is used then.
+                with suppress(FileExistsError):
+                    os.link(new, file)
+            finally:
+                new.unlink()
+            # Because sealed questions survive a loss of power, their key must survive, too.
+            sync_names(file.parent)
+        key = file.read_bytes().strip()
+        if derived not in {None, key}:
+            raise ConfigurationError(_NOT_DERIVED.format(file=file))
+        try:
+            return Fernet(key)
+        except ValueError:
+            raise ConfigurationError(_NO_KEY.format(file=file)) from None
 
     def approval_key(self) -> bytes:
         """Return the key of approvals, derived from the inbox's; see `OffersApprovalKey`."""
-        from cryptography.hazmat.primitives.hashes import SHA256  # as heavy as the rest
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
         _ = self._fernet  # makes the file, or refuses an invalid key
-        key = HKDF(SHA256(), 32, salt=None, info=b"toolstile approvals")
-        return key.derive(self._file.read_bytes().strip())
+        return _derived(self._file.read_bytes().strip(), b"toolstile approvals")
 
     def refuse_other(self, questions: Sequence[Question]) -> None:
         """Refuse this key if it opens none of the questions.
@@ -95,7 +124,8 @@ class Seal:
         # Refused only if all fail: a single altered row must not keep a host from opening.
         sealed = [each for each in questions if each.sealed.startswith(_FERNET)]
         if sealed and not any(self._opens(each) for each in sealed):
-            raise ConfigurationError(_OTHER_KEY.format(file=self._file, tickets=_names(sealed)))
+            tickets = ", ".join(each.ticket for each in sealed[:10])
+            raise ConfigurationError(_OTHER_KEY.format(file=self._file, tickets=tickets))
 
     def _opens(self, question: Question) -> bool:
         try:
@@ -253,6 +283,14 @@ def without_cryptography() -> ConfigurationError:
 
 _FERNET: Final = b"gAAAA"
 """The first bytes of every sealed text, whatever its key."""
+_NOT_DERIVED: Final = (
+    "{file} holds another key than the one of `secret` in [plugins.inbox]. Configure the secret of "
+    "the hosts that ask, or remove the file, to have it made from this secret."
+)
+_NO_KEY: Final = (
+    "{file} is not a key of the inbox. Configure the key of the host that asks, as key in "
+    "[plugins.inbox], or remove the file, to have a new key made."
+)
 _OTHER_KEY: Final = (
     "{file} is not the key with which the questions that wait were sealed, so no answer to them "
     "could count. Put the key of the hosts that asked there, or end the questions with `toolstile "
@@ -260,52 +298,9 @@ _OTHER_KEY: Final = (
 )
 
 
-def _names(questions: Sequence[Question]) -> str:
-    return ", ".join(each.ticket for each in questions[:10])
-
-
-def _key_from(secret: SecretStr) -> bytes:
-    from cryptography.hazmat.primitives.hashes import SHA256  # as heavy as the rest
+def _derived(secret: bytes, purpose: bytes) -> bytes:
+    # Late: cryptography is heavy, and few hosts have an inbox.
+    from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    key = HKDF(SHA256(), 32, salt=None, info=b"toolstile inbox")
-    return urlsafe_b64encode(key.derive(secret.get_secret_value().encode()))
-
-
-def _fernet_of(file: Path, secret: SecretStr | None) -> Fernet:
-    try:
-        # Late: cryptography is heavy, and few hosts have an inbox.
-        from cryptography.fernet import Fernet
-    except ImportError:
-        raise without_cryptography() from None
-    derived = None if secret is None else _key_from(secret)
-    if not file.exists():
-        # Linked when complete, so that no process reads half a key; for this user alone.
-        make_directory_of(file)
-        new = file.with_name(f"{file.name}.{uuid4().hex}")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as written:
-                written.write(derived or Fernet.generate_key())
-                written.flush()
-                os.fsync(descriptor)
-            # Because another process may have been first; its key is used then.
-            with suppress(FileExistsError):
-                os.link(new, file)
-        finally:
-            new.unlink()
-        # Because sealed questions survive a loss of power, their key must survive, too.
-        sync_names(file.parent)
-    key = file.read_bytes().strip()
-    if derived not in {None, key}:
-        raise ConfigurationError(
-            f"{file} holds another key than the one of `secret` in [plugins.inbox]. Configure the "
-            "secret of the hosts that ask, or remove the file, to have it made from this secret."
-        )
-    try:
-        return Fernet(key)
-    except ValueError:
-        raise ConfigurationError(
-            f"{file} is not a key of the inbox. Configure the key of the host that asks, as key in "
-            "[plugins.inbox], or remove the file, to have a new key made."
-        ) from None
+    return HKDF(SHA256(), 32, salt=None, info=purpose).derive(secret)

@@ -44,7 +44,9 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         case "export":
             _export(host, _named(args.name, there), args)
         case _:
-            _delete(store, _named(args.name, there), args)
+            info = _named(args.name, there)
+            done = {"id": info.id, "removed": store.delete(info.id)}
+            tell(args, f"{printable(info.id)} is removed.", done)
     return 0
 
 
@@ -97,11 +99,6 @@ def _export(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> No
         args.out.write(document)
     else:
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
-
-
-def _delete(store: SessionStore, info: SessionInfo, args: argparse.Namespace) -> None:
-    removed = store.delete(info.id)
-    tell(args, f"{printable(info.id)} is removed.", {"id": info.id, "removed": removed})
 
 
 def _document_of(host: HostHandle, info: SessionInfo) -> dict[str, Any]:
