@@ -56,7 +56,12 @@ _asking = renewed_in_forks(
 def edit(shown: Shown, terminal: Terminal) -> str | None:
     """Return the edited arguments as JSON; None if the person went back, or on a shown fault."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    written = _in_editor(editor, shown, terminal) if editor else _in_line(shown, terminal)
+    if editor:
+        written = _in_editor(editor, shown, terminal)
+    else:
+        terminal.show(printable(json.dumps(shown.masked, ensure_ascii=False)))
+        line = terminal.ask("The arguments as JSON, on one line (Enter goes back):")
+        written = line if line and line.strip() else None
     if written is None:
         return None
     try:
@@ -80,12 +85,6 @@ def _read(written: str, shown: Shown) -> str:
         return json.dumps(unmasked(cast("object", values), shown.arguments))
     except ValueError as error:
         raise ToolValidationError(str(error)) from None
-
-
-def _in_line(shown: Shown, terminal: Terminal) -> str | None:
-    terminal.show(printable(json.dumps(shown.masked, ensure_ascii=False)))
-    line = terminal.ask("The arguments as JSON, on one line (Enter goes back):")
-    return line if line and line.strip() else None
 
 
 def _in_editor(editor: str, shown: Shown, terminal: Terminal) -> str | None:
@@ -153,7 +152,9 @@ class Dialogue:
                 self.for_good = True
                 return ApprovalAnswer.approve()
             case (("n" | "no"), reason):
-                return self._deny(reason.strip())
+                why = "Why not? The model reads it (Enter for no reason):"
+                reason = reason or self._terminal.ask(why) or ""
+                return ApprovalAnswer.deny(reason.strip() or None)
             case (("e" | "edit"), ""):
                 edited = edit(self._shown, self._terminal)
                 return None if edited is None else ApprovalAnswer.edit(edited)
@@ -162,11 +163,6 @@ class Dialogue:
             case _:
                 self._terminal.show("Answer with one of the letters; n may go on with a reason.")
         return None
-
-    def _deny(self, reason: str) -> ApprovalAnswer:
-        if not reason:
-            reason = self._terminal.ask("Why not? The model reads it (Enter for no reason):") or ""
-        return ApprovalAnswer.deny(reason.strip() or None)
 
     def _show(self, *, everything: bool) -> None:
         from rich.text import Text  # only a question needs it

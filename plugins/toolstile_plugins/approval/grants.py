@@ -100,11 +100,8 @@ GRANT: Final = JsonForm(Grant)
 class Terms:
     """The terms of a grant, as a person chooses them.
 
-    Args:
-        is_exact: Whether to approve only the shown arguments and changes.
-        scope: Whose calls to approve.
-        hours: The hours until the grant expires.
-        times: How many calls to approve; None for any number.
+    An exact grant approves only the shown arguments and changes; without `times`, any number of
+    calls.
     """
 
     is_exact: bool = True

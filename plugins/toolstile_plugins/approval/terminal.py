@@ -98,9 +98,7 @@ class Terminal:
 def open_terminal(withdrawn: Cancellation, *, anywhere: bool) -> Generator[Terminal]:
     """Open the terminal of this process.
 
-    Args:
-        withdrawn: Cancelled if the call no longer waits for an answer.
-        anywhere: Whether to look beyond standard input and standard error.
+    With `anywhere`, also if standard input and standard error are something else.
 
     Raises:
         Unavailable: The process has no terminal.

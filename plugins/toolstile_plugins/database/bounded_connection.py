@@ -23,11 +23,9 @@ _UNFIT: Final = re.compile("[\0\ud800-\udfff]")
 
 
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection with a time limit for each wait.
+    """A connection with a time limit of `patience` seconds, longer than the server's own.
 
-    Attributes:
-        patience: Seconds for a statement; the server's own timeout is shorter.
-        within: The open transaction, for a caller that has only the connection.
+    A caller that has only the connection finds the open transaction as `within`.
 
     Raises:
         psycopg.OperationalError: The server does not answer; the connection is closed.
@@ -95,9 +93,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 class Statement:
     """A statement that is sent at the latest when its result is used.
 
-    Args:
-        query: The SQL, with %s or ? for each value.
-        refusal: The exception to raise if the statement makes the server refuse the transaction.
+    `refusal` is raised if the statement makes the server refuse the transaction.
     """
 
     query: str

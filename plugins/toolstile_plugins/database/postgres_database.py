@@ -46,9 +46,7 @@ _UNREADY: Final = (
 def lock_of(purpose: str, name: str) -> int:
     """Return the number of a lock, for `PostgresDatabase.writing`.
 
-    Args:
-        purpose: The kind of the locked thing, such as `session`.
-        name: Its name. Two names with the same number only wait for each other.
+    Two names of a purpose with the same number only wait for each other.
 
     Example:
         >>> lock_of("session", "a") == lock_of("session", "b")
@@ -65,16 +63,9 @@ class PostgresDatabase:
     has a time limit. After a restart of the server, the next use connects again. Poolers of
     transactions work, because no state stays on a connection.
 
-    Args:
-        url: The connection string, as `postgresql://user@host/name`.
-        pool_size: The most connections of this process.
-        statement_timeout: Seconds after which the server cancels a statement.
-        lock_timeout: Maximum seconds that a statement waits for a lock, or a transaction idles.
-        title: The contents of the database, for messages.
-        setting: The setting that has the address, for messages.
-
-    Attributes:
-        database: The address without user and secrets, as messages and keys name it.
+    Pool size and timeouts are those of `DatabaseSettings`. Messages name the contents of the
+    database by `title`, and the setting of the url by `setting`. The attribute `database` is the
+    address without user and secrets.
 
     Raises:
         ConfigurationError: The extra `postgres` is not installed, or the address is invalid.

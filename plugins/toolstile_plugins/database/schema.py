@@ -48,12 +48,7 @@ _HAVE_MADE: Final = (
 
 
 class Part(NamedTuple):
-    """The tables of one store in a database.
-
-    Args:
-        name: Its name, a plain word.
-        steps: The statements that upgrade to each version from the previous version.
-    """
+    """The tables of one store, with the statements that upgrade to each version."""
 
     name: str
     steps: tuple[str, ...]
@@ -84,10 +79,7 @@ class Found(NamedTuple):
 class Rights(NamedTuple):
     """The rights of a user in a database.
 
-    Args:
-        user: The user's name.
-        may_make: Whether the user may make tables.
-        lacks: The missing rights, and the statement that grants them, by the table's name.
+    `lacks` has the missing rights, and the statement that grants them, by the table's name.
     """
 
     user: str

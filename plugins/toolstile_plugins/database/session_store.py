@@ -16,7 +16,7 @@ from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.database.wakeups import CHANNEL, Wakeups
 from toolstile_plugins.inbox.sql import TABLES, SqlApprovals, SqliteApprovals
-from toolstile_plugins.sessions.sqlite import SqliteSessions
+from toolstile_plugins.sessions.sqlite import DELETED, SqliteSessions
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import (
@@ -207,10 +207,7 @@ class PostgresDecision:
         values = (self._session_id, number - 1)
         found = self.transaction.execute(_AFTER, values).fetchall()
         if number and not found:
-            raise StateError(
-                f"The stored session {self._session_id} was deleted meanwhile, so nothing can be "
-                "added to it. Close every host that has it open, then start a new session."
-            )
+            raise StateError(DELETED.format(session=self._session_id))
         confirm(found[-1][0] if found else number)
         return [_entry(row) for row in found if row[0] > number]
 

@@ -86,6 +86,7 @@ def event_of(question: Question, act: str, at: datetime, **more: Any) -> Approva
     return ApprovalEvent(uuid4().hex, act, at, question.tool, name, session, call, **more)
 
 
+@dataclass(eq=False, slots=True)
 class Events:
     """Delivers the events of an inbox to the record of the host and to sessions.
 
@@ -93,28 +94,20 @@ class Events:
     `interval` seconds pass between two polls for events to record.
     """
 
-    def __init__(
-        self,
-        store: ApprovalStore,
-        seal: Seal,
-        clock: Clock,
-        recorder: Recorder | None,
-        interval: float,
-    ) -> None:
-        self._store = store
-        self._seal = seal
-        self._clock = clock
-        self._recorder = recorder
-        self._interval = interval
-        self._looked: float | None = None
+    store: ApprovalStore
+    seal: Seal
+    clock: Clock
+    recorder: Recorder | None
+    interval: float
+    polled: float | None = None
 
     def sealed(self, event: ApprovalEvent) -> EventRecord:
         """Return an event in its stored form."""
-        return EventRecord(event.session, event.at, self._seal.seal_event(EVENT.text(event)))
+        return EventRecord(event.session, event.at, self.seal.seal_event(EVENT.text(event)))
 
     def newest(self, most: int) -> list[ApprovalEvent]:
         """Return the newest events, the newest first."""
-        kept = self._store.events(self._clock.now(), most)
+        kept = self.store.events(self.clock.now(), most)
         return [event for event in map(self._read, kept) if event is not None]
 
     def to_session(self, session: SessionProtocol) -> None:
@@ -126,12 +119,12 @@ class Events:
 
         Unless `is_due`, this polls only after the interval.
         """
-        recorder = self._recorder
+        recorder = self.recorder
         if recorder is None:
             return
-        now = self._clock.monotonic()
-        if is_due or self._looked is None or now - self._looked >= self._interval:
-            self._looked = now
+        now = self.clock.monotonic()
+        if is_due or self.polled is None or now - self.polled >= self.interval:
+            self.polled = now
             try:
                 self._tell("record", lambda event: recorder.note("approval", event.wire()))
             except (OSError, ToolstileError):
@@ -147,12 +140,12 @@ class Events:
             if (event := self._read(record)) is not None:
                 hear(event)
 
-        self._store.tell(listener, self._clock.now(), heard, session_id=session_id)
+        self.store.tell(listener, self.clock.now(), heard, session_id=session_id)
 
     def _read(self, record: EventRecord) -> ApprovalEvent | None:
         """Return an event; log a forged event and return None."""
         try:
-            return EVENT.read(json.loads(self._seal.event_of(record.sealed)))
+            return EVENT.read(json.loads(self.seal.event_of(record.sealed)))
         except StateError as error:
             log.warning("%s It is left out.", error)
             return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
@@ -95,8 +94,20 @@ class InboxGrants:
 
     def all(self) -> list[Grant]:
         """Return the valid grants, the oldest first."""
-        now = self.inbox.clock.now()
-        return [grant for grant in self._genuine() if now < grant.expires]
+        now, found = self.inbox.clock.now(), list[Grant]()
+        records = self.inbox.store.grants()
+        # Only for stored grants, because few hosts have some and reading must not make a key.
+        file = self.inbox.seal.revoked if records else None
+        revoked = {*file.read_text().split()} if file is not None and file.exists() else set[str]()
+        for record in records:
+            try:
+                grant = GRANT.read(json.loads(self.inbox.seal.grant_of(record)))
+            except StateError as error:
+                log.warning("%s It approves nothing.", error)
+                continue
+            if grant.id not in revoked and now < grant.expires:
+                found.append(grant)
+        return found
 
     def used(self, grant: Grant) -> int:
         """Return how many calls a grant with a number of times has approved."""
@@ -143,20 +154,6 @@ class InboxGrants:
         return self.inbox.events.sealed(event)
 
     # --- Validity
-
-    def _genuine(self) -> Iterator[Grant]:
-        records = self.inbox.store.grants()
-        # Only for stored grants, because few hosts have some and reading must not make a key.
-        file = self.inbox.seal.revoked if records else None
-        revoked = {*file.read_text().split()} if file is not None and file.exists() else set[str]()
-        for record in records:
-            try:
-                grant = GRANT.read(json.loads(self.inbox.seal.grant_of(record)))
-            except StateError as error:
-                log.warning("%s It approves nothing.", error)
-                continue
-            if grant.id not in revoked:
-                yield grant
 
     def _check(self, grant: Grant, question: Question) -> None:
         if (fault := self._fault_of(grant, question)) is not None:

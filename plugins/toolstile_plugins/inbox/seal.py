@@ -31,16 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SealedCall:
-    """The call of a question, with all that resumes it.
+    """The call of a question, with the token that resumes it and the shown change set.
 
-    Args:
-        name: The name in the call.
-        arguments: The arguments as JSON.
-        id: The id of the call.
-        token: The token that resumes the call.
-        changes: The change set that was shown, as JSON.
-        provider_id: The provider's id of the call.
-        schema: The schema of the arguments, as JSON; checks an edit without the tool.
+    Arguments, changes and schema are JSON. The schema checks an edit without the tool.
     """
 
     name: str

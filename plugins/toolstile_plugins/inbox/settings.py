@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from toolstile_hookspecs import (
-    ConfigurationError,
-    Principal,
-)
+from toolstile_hookspecs import ConfigurationError, Principal
 from toolstile_hookspecs.services.approval_store import Question
-
-log = logging.getLogger("toolstile.inbox")
-
-T = TypeVar("T")
 
 _ALL: Final = ("low", "medium", "high")
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

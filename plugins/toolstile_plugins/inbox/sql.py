@@ -99,9 +99,7 @@ _EARLIER = ("answer", "by", "via", "at", "reason")
 class SqlApprovals:
     """Questions, grants and events in tables of a database; an `ApprovalStore`.
 
-    Args:
-        database: The file or database that runs the statements.
-        altered: The place of an altered question, and a remedy, for messages.
+    `altered` is the place of an altered question, and a remedy, for messages.
     """
 
     waits = True
@@ -328,12 +326,9 @@ INSERT INTO toolstile_approvals_about SELECT {_VERSION}
 
 
 class SqliteApprovals(SqlApprovals):
-    """Questions in a file, in WAL mode.
+    """Questions in a file, in WAL mode; `shared` if the file also has stored sessions.
 
-    Args:
-        path: The file; made, with its directories, at the first use.
-        shared: Whether the file also has stored sessions.
-        durability: Whether an answer waits for the disk; see `Durability`.
+    The file and its directories are made at the first use.
     """
 
     def __init__(

@@ -121,10 +121,7 @@ def check_amount(amount: float) -> None:
 def wait_of(over: float, held: list[tuple[float, float]], now: float) -> float | None:
     """Return the seconds until enough reservations have expired; None if they never do.
 
-    Args:
-        over: The amount above the limit.
-        held: The amounts that count, each with the moment of its expiry.
-        now: The present moment.
+    `over` is the amount above the limit; `held` are the counted amounts, each with its expiry.
     """
     for amount, until in sorted(held, key=lambda each: each[1]):
         over -= amount

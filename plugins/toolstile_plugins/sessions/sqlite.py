@@ -18,6 +18,10 @@ from toolstile_hookspecs.services.session_store import Entry, SessionInfo
 from toolstile_plugins.sessions.memory_counter import MemoryCounter, check_amount, wait_of
 from toolstile_plugins.sqlite_file import SqliteFile
 
+DELETED: Final = (
+    "The stored session {session} was deleted meanwhile, so nothing can be added to it. Close "
+    "every host that has it open, then start a new session."
+)
 _VERSION: Final = "1"
 _TABLES: Final = """
 BEGIN IMMEDIATE;
@@ -56,12 +60,8 @@ _APPEND: Final = "INSERT INTO toolstile_sessions VALUES (?, ?, ?, ?, ?, ?, ?)"
 class SqliteSessions:
     """The entries of sessions in a file, in WAL mode; a `SessionStore`.
 
-    Args:
-        path: The file; made, with its directories, at the first use.
-        durability: Whether a decision waits for the disk; see `Durability`.
-
-    Attributes:
-        file: The file, for a `SqliteCounter` that counts within decisions.
+    The file and its directories are made at the first use. By `durability`, a decision waits for
+    the disk. A `SqliteCounter` counts within decisions through `file`.
     """
 
     waits = True
@@ -173,10 +173,7 @@ class SqliteDecision:
         # The newest entry is always there, condensed or not.
         found = self.connection.execute(_AFTER, (self._session_id, number - 1)).fetchall()
         if number and not found:
-            raise StateError(
-                f"The stored session {self._session_id} was deleted meanwhile, so nothing can be "
-                "added to it. Close every host that has it open, then start a new session."
-            )
+            raise StateError(DELETED.format(session=self._session_id))
         return [_entry(row) for row in found if row[0] > number]
 
     def append(self, entry: Entry) -> None:
