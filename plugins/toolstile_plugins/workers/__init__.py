@@ -46,6 +46,7 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
     if settings.runs is None:
         yield
         return
+    # Late, because most hosts have no workers.
     from concurrent.futures import ThreadPoolExecutor
 
     from toolstile_plugins.workers.connections import HandlerConnections

@@ -61,7 +61,8 @@ class Serving:
                 before, version = version, self._queue.version()
                 if version != before:
                     pause = SHORTEST
-                    self._end_cancelled()
+                    for key, reason in self._queue.to_end(self._worker) if self._running else ():
+                        self._runner.end(key, reason)
                     if not stop.is_set():
                         self._take()
             except StateError:
@@ -102,10 +103,6 @@ class Serving:
                 self._changed.notify()
 
         until_recorded(leave)
-
-    def _end_cancelled(self) -> None:
-        for key, reason in self._queue.to_end(self._worker) if self._running else ():
-            self._runner.end(key, reason)
 
     def _end_late(self) -> None:
         now = datetime.now(UTC)

@@ -76,7 +76,11 @@ class DbosWorker:
                 while not stop.is_set():
                     self._attend(stop)
                 self._drain()
-                self._prune(engine)
+                with suppress(StateError), explaining(self._database):
+                    while keys := self._starts.old():
+                        # Before the marks, because a queued call without a mark would run.
+                        client_of(engine).delete_workflows(keys)
+                        self._starts.prune(keys)
             finally:
                 engine.dispose()
                 with suppress(StateError):
@@ -138,13 +142,6 @@ class DbosWorker:
         Thread(target=destroy, name="toolstile-drain").start()
         while not ended.is_set():
             self._attend(ended, takes_calls=False)
-
-    def _prune(self, engine: Any) -> None:
-        with suppress(StateError), explaining(self._database):
-            while keys := self._starts.old():
-                # Before the marks, because a queued call without a mark would run.
-                client_of(engine).delete_workflows(keys)
-                self._starts.prune(keys)
 
     def _end_cancelled(self) -> None:
         for key in self._starts.cancelled(self._me.worker):
