@@ -162,7 +162,7 @@ def test_a_result_that_is_too_large_is_told(host: Host):
     ("address", "expected"),
     [
         (None, "real"),
-        ("127.0.0.1", "runs on another one. Read and write its files instead."),
+        ("127.0.0.1", "runs on another machine. Read and write its files instead."),
     ],
 )
 def test_the_real_directory_is_used_on_the_machine_of_the_host_alone(
