@@ -9,7 +9,6 @@ import pytest
 from toolstile_plugins.approval.terminal import Terminal
 from toolstile_plugins.ledger.commands import show_table
 from toolstile_plugins.ledger.settings import LedgerSettings
-from toolstile_plugins.mcp.gateway import check as checking
 from toolstile_plugins.screen import Screen, show_line
 
 
@@ -22,7 +21,7 @@ def _show_entries() -> None:
 
 
 def _show_servers() -> None:
-    checking._show([checking.Found("files", "1", (), None, {}, {}, {}, None)])
+    Screen("").table(("server", "tools"), [["files", "1"]])
 
 
 @pytest.mark.parametrize("show", [_show_line, _show_entries, _show_servers])

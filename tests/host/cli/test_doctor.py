@@ -332,7 +332,7 @@ def test_a_store_that_a_plugin_offers(doctor, folder):
     status, found = doctor(config='plugin_files = ["shelf.py"]\n' + tables)
     assert (status, found["ledger"]["severity"]) == (0, "warning")
     assert found["ledger"]["text"].endswith("So path of [plugins.ledger] is not.")
-    assert found["ledger"]["remedy"] == "Remove it there, or what has shelf offer a store."
+    assert found["ledger"]["remedy"] == "Remove it there, or the setting with which shelf offers a store."
 
 
 def test_what_is_switched_off_is_no_more_than_a_note(doctor):
