@@ -10,6 +10,7 @@ import pytest
 
 from toolstile_hookspecs import DefinitionError, Diagnostic, Severity
 from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 from toolstile_plugins.sandbox import bubblewrap
 
 SAID = "hello\n"
@@ -243,9 +244,11 @@ def test_a_workspace_with_a_commit_that_was_not_finished(doctor, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("held", [False, True])
 def test_a_ledger_that_is_held_by_another_process(doctor, folder, held):
+    with closing(SqliteStore(folder / "ledger.db")) as store:
+        assert list(store.unsettled()) == []
     connection = sqlite3.connect(folder / "ledger.db", isolation_level=None)
-    connection.execute("CREATE TABLE toolstile_effects (key)")
     if held:
+        connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("BEGIN EXCLUSIVE")
     try:
         status, found = doctor(config='[plugins.ledger]\npath = "ledger.db"\n')
@@ -332,7 +335,10 @@ def test_a_store_that_a_plugin_offers(doctor, folder):
     status, found = doctor(config='plugin_files = ["shelf.py"]\n' + tables)
     assert (status, found["ledger"]["severity"]) == (0, "warning")
     assert found["ledger"]["text"].endswith("So path of [plugins.ledger] is not.")
-    assert found["ledger"]["remedy"] == "Remove it there, or the setting with which shelf offers a store."
+    assert (
+        found["ledger"]["remedy"]
+        == "Remove it there, or the setting with which shelf offers a store."
+    )
 
 
 def test_what_is_switched_off_is_no_more_than_a_note(doctor):
