@@ -89,14 +89,14 @@ HOOKS = [
         "an argument does not exist",
         "@hookimpl\ndef toolstile_rollback(tool, reasn): ...",
         r"toolstile_rollback has no argument reasn; it has tool, params, context, reason, "
-        r"settings\. Did you mean reason\?",
+        r"settings, state\. Did you mean reason\?",
         r"by their names",
     ),
     case(
         "an argument where there are none",
         "@hookimpl\ndef toolstile_commands(host): ...",
         r"toolstile_commands has no argument host; it has none\.",
-        r"leave out what is not needed",
+        r"leave out all others",
     ),
     case(
         "an old wrapper",
@@ -192,25 +192,25 @@ HOOKS = [
         "an argument has a default",
         "@hookimpl\ndef toolstile_telemetry(event=None): ...",
         r"toolstile_telemetry takes event=None, but an argument of a hook has no default",
-        r"Name those it wants of event, changes, settings, and nothing else\.",
+        r"Name those it wants of event, changes, settings, state, and nothing else\.",
     ),
     case(
         "an argument is taken by keyword only",
         "@hookimpl\ndef toolstile_telemetry(*, event): ...",
         r"toolstile_telemetry takes event, but an argument of a hook has .* no \*",
-        r"Name those it wants of event, changes, settings, and nothing else\.",
+        r"Name those it wants of event, changes, settings, state, and nothing else\.",
     ),
     case(
         "it takes any arguments",
         "@hookimpl\ndef toolstile_telemetry(*events): ...",
         r"toolstile_telemetry takes \*events,",
-        r"Name those it wants of event, changes, settings, and nothing else\.",
+        r"Name those it wants of event, changes, settings, state, and nothing else\.",
     ),
     case(
         "it takes any keywords",
         "@hookimpl\ndef toolstile_telemetry(**events): ...",
         r"toolstile_telemetry takes \*\*events,",
-        r"Name those it wants of event, changes, settings, and nothing else\.",
+        r"Name those it wants of event, changes, settings, state, and nothing else\.",
     ),
 ]
 

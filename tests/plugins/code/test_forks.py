@@ -44,5 +44,7 @@ def test_scripts_run_in_forks_that_were_made_before_the_first_and_are_refused_in
     )
     first, second, refused, last = done.stdout.splitlines()
     assert [first, second, last] == ["Value: 2"] * 3
-    assert refused.startswith("No script can run here: this process was forked from one that had")
+    assert refused.startswith(
+        "No script can run here: this process was forked after scripts had run"
+    )
     assert refused.endswith("fork before the first script.")

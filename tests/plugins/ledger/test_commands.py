@@ -204,11 +204,11 @@ def test_entries_are_listed_shown_pruned_and_removed(shop):
         (("resolve", "2ab", "--done"), "nothing to resolve"),
         (("resolve", "2ab"), "--done"),
         (("invalidate",), "required"),
-        (("show", b"2\xff"), r"argument KEY: '2\udcff' is not UTF-8, in which the ledger is kept"),
+        (("show", b"2\xff"), r"argument KEY: '2\udcff' is not UTF-8; write it in UTF-8"),
         (("list", "--tool", b"\xff"), "is not UTF-8"),
         (("invalidate", "--tool", b"\xff"), "is not UTF-8"),
         (("resolve", "2ab", "--done", "--message", b"\xff"), "is not UTF-8"),
-        (("resolve", "2ab", "--not-done", "--value", "1"), "Give --done, or leave them out"),
+        (("resolve", "2ab", "--not-done", "--value", "1"), "Give --done, or neither"),
     ],
 )
 def test_what_cannot_be_done_says_why(shop, arguments, words):

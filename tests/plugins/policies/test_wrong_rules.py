@@ -182,5 +182,5 @@ def test_a_server_without_a_root_is_not_ruled_by_the_workspace(suite: Suite) -> 
     if tools:
         Host(discover=["policies"], settings=Settings(policies=(rule,)), tools=tools).open().close()
     else:
-        with pytest.raises(ConfigurationError, match="of servers, whose files are not those of"):
+        with pytest.raises(ConfigurationError, match="of servers, whose files are not in the"):
             suite.host([rule]).open()

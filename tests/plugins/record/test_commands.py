@@ -446,7 +446,7 @@ def test_the_table_has_a_row_for_each_call(toolstile, example):
     status, out, _ = toolstile("record", "show", "calls.jsonl")
     rows = out.splitlines()
     assert status == 0
-    assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
+    assert " ".join(rows[0].split()) == "line made at call tool outcome time text for the model"
     assert len(rows) == 1 + 12 + 2
     assert "Unknown tool 'chek_credit'. Did you mean check_credit?" in rows[5]
     assert "Invalid arguments for place_order: product: required, but missing" in out
@@ -629,7 +629,7 @@ def test_on_a_terminal_the_last_column_is_wrapped_to_fit(toolstile, example, mon
     _, out, _ = toolstile("record", "show", "calls.jsonl")
     rows = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
     assert max(map(len, rows)) <= 110
-    assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
+    assert " ".join(rows[0].split()) == "line made at call tool outcome time text for the model"
     assert "…" not in out
     assert "then retry." in " ".join(out.split())
 

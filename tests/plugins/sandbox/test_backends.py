@@ -114,7 +114,7 @@ def test_what_its_user_has_closed_stops_no_later_command(place):
     assert "'g': it is hidden from commands, so it stays unchanged" in writing["text"]
     assert "f\n" in denied["text"]
     assert at_once["status"] == "failed"
-    assert "Let one command change modes alone, and the next remove" in at_once["text"]
+    assert "Let one command change only modes, and the next remove" in at_once["text"]
     assert [each["status"] for each in (narrow, denied, wide, then)] == ["succeeded"] * 4
     kept = [path.name for path in (place / "workspace").iterdir()]
     assert sorted(kept) == [".toolstile", "d", "g", "k"]

@@ -230,7 +230,7 @@ def test_nothing_in_a_mount_can_be_changed(
 
     assert outcome.status is Status.FAILED
     assert "lies in the mount 'docs', which is read-only." in outcome.text
-    assert "It stays as it is; a copy of it, at a path outside of the mount, can" in outcome.text
+    assert "It stays unchanged; a copy of it, at a path outside of the mount, can" in outcome.text
 
 
 def test_a_mount_is_named_among_all_that_stands_against_a_call(

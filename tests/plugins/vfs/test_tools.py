@@ -672,7 +672,7 @@ def test_the_root_cannot_be_deleted(desk: Desk, path: str, recursive: bool) -> N
     text = desk.open().refusal("delete_file", path=path, recursive=recursive)
 
     assert text == (
-        "Cannot delete the root of the workspace: It cannot be deleted. Delete what it holds, one "
+        "Cannot delete the root of the workspace: It cannot be deleted. Delete its entries one "
         "by one. Then retry."
     )
 

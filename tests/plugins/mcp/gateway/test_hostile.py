@@ -377,7 +377,7 @@ def until_described(yard, text):
 
 def test_what_remembers_approvals_is_not_read_where_it_is_damaged(yard):
     (yard.folder / "pins.json").write_text("{")
-    with pytest.raises(Exception, match="holds which tools of MCP servers were approved"):
+    with pytest.raises(Exception, match="the file of approved tools of MCP servers"):
         yard.open({"bad": yard.raw("plain")})
 
 
