@@ -142,7 +142,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17785,
     "toolstile": 19869,
     "toolstile_cli": 5852,
-    "toolstile_plugins": 58145,
+    "toolstile_plugins": 57643,
 }
 """The size of each package. An issue that adds lines states its share here before it begins."""
 
