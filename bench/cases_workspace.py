@@ -16,6 +16,7 @@ from measuring import Block, Case, Effort, Probe, Row, compare, timed
 from toolstile import Executor, Host
 from toolstile_hookspecs import (
     Binding,
+    Durability,
     Filesystem,
     MarkdownSection,
     Prompt,
@@ -80,6 +81,16 @@ def measure_workspace(effort: Effort) -> list[Row]:
                     ),
                     Probe("2 ms", _two_milliseconds),
                     1.0,
+                ),
+                Case(
+                    Probe(
+                        f"disk, a call that changes one file: {FEW} files, durability = power",
+                        _called(change_one, stack.enter_context(_on_disk(FEW, "power"))),
+                    ),
+                    Probe(
+                        f"disk, a call that changes one file: {FEW} files",
+                        _called(change_one, disk[0][1]),
+                    ),
                 ),
                 *_beside_git(disk, stack),
             ],
@@ -177,8 +188,8 @@ def _directory(files: int) -> Iterator[str]:
 
 
 @contextmanager
-def _on_disk(files: int) -> Iterator[VirtualFilesystem]:
+def _on_disk(files: int, durability: Durability = "process") -> Iterator[VirtualFilesystem]:
     with _directory(files) as root:
-        workspace = VirtualFilesystem.on_disk(root, durability="process")
+        workspace = VirtualFilesystem.on_disk(root, durability=durability)
         yield workspace
         workspace.close()
