@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolstile_hookspecs.services.counter import Reservation
 from toolstile_plugins.database.postgres_database import lock_of
 from toolstile_plugins.database.schema import Part
-from toolstile_plugins.sessions.memory_counter import MemoryCounter, check_amount, wait_of
+from toolstile_plugins.sessions.counter import MemoryCounter, check_amount, wait_of
 
 if TYPE_CHECKING:
     from toolstile_hookspecs.services.session_store import SessionStore

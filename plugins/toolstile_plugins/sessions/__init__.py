@@ -46,7 +46,7 @@ class StoredSessions:
         """Return the one counter, which counts within the store that is bound."""
         if self._counter is None:
             # Late: few hosts count.
-            from toolstile_plugins.sessions.memory_counter import MemoryCounter
+            from toolstile_plugins.sessions.counter import MemoryCounter
             from toolstile_plugins.sessions.sqlite import SqliteCounter, SqliteSessions
 
             if isinstance(bound, OffersCounter):

@@ -15,7 +15,7 @@ from uuid import uuid4
 from toolstile_hookspecs import Durability, StateError
 from toolstile_hookspecs.services.counter import Reservation
 from toolstile_hookspecs.services.session_store import Entry, SessionInfo
-from toolstile_plugins.sessions.memory_counter import MemoryCounter, check_amount, wait_of
+from toolstile_plugins.sessions.counter import MemoryCounter, check_amount, wait_of
 from toolstile_plugins.sqlite_file import SqliteFile
 
 DELETED: Final = (

@@ -32,7 +32,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.services.counter import Counter
-from toolstile_plugins.sessions.memory_counter import MemoryCounter
+from toolstile_plugins.sessions.counter import MemoryCounter
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 MADE: dict[str, Any] = {"contained": True, "requires_confirmation": True, "timeout": None}

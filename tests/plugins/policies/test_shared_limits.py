@@ -28,7 +28,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.counter import Counter, Reservation
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.policies import QuotaPolicy, RateLimitPolicy
-from toolstile_plugins.sessions.memory_counter import MemoryCounter
+from toolstile_plugins.sessions.counter import MemoryCounter
 from toolstile_plugins.sessions.sqlite import SqliteCounter, SqliteSessions
 
 ADA, BOB = Principal("test", "ada"), Principal("test", "bob")

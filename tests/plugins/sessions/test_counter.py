@@ -15,7 +15,7 @@ from toolstile_hookspecs.testing import CounterContract
 from toolstile_hookspecs.testing.counter import take
 from toolstile_hookspecs.testing.session_store import entry_of
 from toolstile_hookspecs.testing.suite import at
-from toolstile_plugins.sessions.memory_counter import MemoryCounter
+from toolstile_plugins.sessions.counter import MemoryCounter
 from toolstile_plugins.sessions.sqlite import SqliteCounter, SqliteSessions
 
 

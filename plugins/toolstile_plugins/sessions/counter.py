@@ -1,4 +1,4 @@
-"""A counter in memory, for one host, and for dry runs beside another counter."""
+"""Counters of the calls of many sessions, in memory."""
 
 from __future__ import annotations
 
