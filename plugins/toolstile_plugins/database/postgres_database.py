@@ -113,14 +113,25 @@ class PostgresDatabase:
 
     def read(self, query: str, *values: Any) -> list[Any]:
         """Return the rows of a query."""
+        with self._sent(query, values) as statement:
+            return statement.fetchall()
+
+    def change(self, statement: str, *values: Any) -> int:
+        """Run one statement, kept when this returns; it gives the number of changed rows."""
+        with self._sent(statement, values) as sent:
+            return sent.rowcount
+
+    @contextmanager
+    def _sent(self, query: str, values: Sequence[Any]) -> Generator[Statement]:
         self._check_parts()
         with self.explaining():
             if (within := self._open_here) is not None:
-                return within.execute(query, values).fetchall()
+                yield within.execute(query, values)
+                return
             statement = self._driver.Statement(query, values)
             with self._place():
                 self._give_back(self._begun([statement]))
-            return statement.fetchall()
+            yield statement
 
     @contextmanager
     def writing(self, lock: int | None = None) -> Generator[Transaction]:

@@ -1,14 +1,17 @@
-"""Counters of the calls of many sessions, in memory."""
+"""Counters in memory and in databases: all reserve in the same way."""
 
 from __future__ import annotations
 
 import math
 import threading
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.counter import Counter, Reservation
+from toolstile_hookspecs.services.session_store import SessionStore
 
 _MANY: Final = 1000
 """The number of reservations above which the expired ones of all keys are removed."""
@@ -17,6 +20,8 @@ _MANY: Final = 1000
 class Held(NamedTuple):
     """A reservation: its amount, and the times between which it counts."""
 
+    id: str
+    key: str
     amount: float
     at: float
     until: float
@@ -26,22 +31,8 @@ class Held(NamedTuple):
         return now < self.until and self.at - (self.until - self.at) <= now
 
 
-class MemoryCounter:
-    """A `Counter` in memory.
-
-    Args:
-        over: A counter whose sums are included; it stays unchanged.
-    """
-
-    database = None
-
-    def __init__(self, over: Counter | None = None) -> None:
-        self._over = over
-        self.waits = over is not None and over.waits
-        self._lock = threading.Lock()
-        self._held: dict[str, dict[str, Held]] = {}
-        self._keys: dict[str, str] = {}
-        self._many = _MANY
+class BaseCounter(ABC):
+    """A `Counter` for each place of reservations."""
 
     def reserve(  # noqa: PLR0913 - the protocol's
         self,
@@ -55,20 +46,61 @@ class MemoryCounter:
     ) -> Reservation:
         """Let an amount count in full, unless the sum under its key would exceed the limit."""
         check_amount(amount)
-        moment = now.timestamp()
-        until = math.inf if window is None else moment + window
-        with self._lock:
-            self._remove_expired(key, self._keys.get(id, key), moment)
-            held = self._counting(key, moment)
-            used = self._below(key, now) + sum(each.amount for each in held)
-            if id in self._keys:
-                return Reservation(granted=True, used=used, is_new=False)
+        at = now.timestamp()
+        held = Held(id, key, amount, at, math.inf if window is None else at + window)
+        with self._alone(key) as place:
+            used = self.read(key, now=now)
             if used + amount <= limit:
-                self._held.setdefault(key, {})[id] = Held(amount, moment, until)
-                self._keys[id] = key
-                return Reservation(granted=True, used=used + amount)
-        wait = wait_of(used + amount - limit, [(each.amount, each.until) for each in held], moment)
+                is_new = self._keep(place, held)
+                total = used + amount if is_new else used
+                return Reservation(granted=True, used=total, is_new=is_new)
+            if self._has(place, id, at):
+                return Reservation(granted=True, used=used, is_new=False)
+            others = self._counting(place, key, at)
+        wait = wait_of(used + amount - limit, others, at)
         return Reservation(granted=False, used=used, wait=wait)
+
+    def apart(self, *, anew: bool) -> MemoryCounter:
+        """Return a counter in memory for dry runs, which starts from these amounts or from zero."""
+        return MemoryCounter(None if anew else self)  # type: ignore[arg-type]
+
+    @abstractmethod
+    def read(self, key: str, *, now: datetime) -> float:
+        """Return the sum of the reservations of a key."""
+
+    @abstractmethod
+    def _alone(self, key: str) -> AbstractContextManager[Any]:
+        """Keep others from reserving under a key; the block gets the open place."""
+
+    @abstractmethod
+    def _keep(self, place: Any, held: Held) -> bool:
+        """Keep a reservation, and remove expired ones; return False if its id still counts."""
+
+    @abstractmethod
+    def _has(self, place: Any, id_: str, at: float) -> bool:
+        """Return whether a reservation still counts."""
+
+    @abstractmethod
+    def _counting(self, place: Any, key: str, at: float) -> list[tuple[float, float]]:
+        """Return the amounts that count under a key, each with its expiry."""
+
+
+class MemoryCounter(BaseCounter):
+    """A `Counter` in memory.
+
+    Args:
+        over: A counter whose sums are included; it stays unchanged.
+    """
+
+    database = None
+
+    def __init__(self, over: Counter | None = None) -> None:
+        self._over = over
+        self.waits = over is not None and over.waits
+        self._lock = threading.RLock()
+        self._held: dict[str, dict[str, Held]] = {}
+        self._keys: dict[str, str] = {}
+        self._many = _MANY
 
     def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
         """Set the final amount of a reservation, 0 to release it; an unknown id has expired."""
@@ -85,18 +117,27 @@ class MemoryCounter:
     def read(self, key: str, *, now: datetime) -> float:
         """Return the sum of the reservations of a key."""
         with self._lock:
-            own = sum(each.amount for each in self._counting(key, now.timestamp()))
-            return self._below(key, now) + own
+            own = sum(amount for amount, _ in self._counting(None, key, now.timestamp()))
+            return own if self._over is None else self._over.read(key, now=now) + own
 
-    def apart(self, *, anew: bool) -> MemoryCounter:
-        """Return a counter in memory for dry runs, which starts from these amounts or from zero."""
-        return MemoryCounter(None if anew else self)
+    def _alone(self, key: str) -> AbstractContextManager[Any]:  # noqa: ARG002 - one lock for all
+        return self._lock
 
-    def _below(self, key: str, now: datetime) -> float:
-        return 0 if self._over is None else self._over.read(key, now=now)
+    def _keep(self, place: Any, held: Held) -> bool:  # noqa: ARG002 - in memory
+        self._remove_expired(held.key, self._keys.get(held.id, held.key), held.at)
+        if held.id in self._keys:
+            return False
+        self._held.setdefault(held.key, {})[held.id] = held
+        self._keys[held.id] = held.key
+        return True
 
-    def _counting(self, key: str, now: float) -> list[Held]:
-        return [each for each in self._held.get(key, {}).values() if each.counts(now)]
+    def _has(self, place: Any, id_: str, at: float) -> bool:  # noqa: ARG002 - in memory
+        key = self._keys.get(id_)
+        return key is not None and self._held[key][id_].until > at
+
+    def _counting(self, place: Any, key: str, at: float) -> list[tuple[float, float]]:  # noqa: ARG002 - in memory
+        found = self._held.get(key, {}).values()
+        return [(each.amount, each.until) for each in found if each.counts(at)]
 
     def _remove_expired(self, key: str, key_of_id: str, now: float) -> None:
         has_many = len(self._keys) > self._many
@@ -108,6 +149,67 @@ class MemoryCounter:
                 self._held.pop(each, None)
         if has_many:
             self._many = 2 * len(self._keys) + _MANY
+
+
+_IS_THERE: Final = "SELECT 1 FROM toolstile_counts WHERE id = ? AND until > ?"
+# If a clock was set back by more than a window, earlier reservations do not count.
+_COUNTS: Final = "FROM toolstile_counts WHERE key = ? AND until > ? AND at - (until - at) <= ?"
+_SUM: Final = f"SELECT coalesce(sum(amount), 0) {_COUNTS}"
+_AMOUNTS: Final = f"SELECT amount, until {_COUNTS}"
+_SETTLE: Final = "UPDATE toolstile_counts SET amount = ? WHERE id = ?"
+_GIVE_BACK: Final = "DELETE FROM toolstile_counts WHERE id = ?"
+
+
+class SqlCounter(BaseCounter):
+    """A `Counter` in the database of a store of sessions; the statements suit both databases.
+
+    Within an open decision of the thread it counts in that transaction, else in a new one.
+    """
+
+    waits = True
+
+    def __init__(self, database: Any, store: SessionStore) -> None:
+        self._database, self.store = database, store
+
+    @property
+    def database(self) -> str:
+        """The file or address."""
+        return str(self._database.database)
+
+    def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
+        """Set the final amount of a reservation, 0 to release it; an unknown id has expired."""
+        check_amount(amount)
+        if not self._is_made():
+            return
+        if amount:
+            self._database.change(_SETTLE, self._written(amount), id)
+        else:
+            self._database.change(_GIVE_BACK, id)
+
+    def read(self, key: str, *, now: datetime) -> float:
+        """Return the sum of the reservations of a key."""
+        if not self._is_made():
+            return 0
+        at = now.timestamp()
+        return self._number(self._database.read(_SUM, key, at, at)[0][0])
+
+    def _has(self, place: Any, id_: str, at: float) -> bool:
+        return bool(place.execute(_IS_THERE, (id_, at)).fetchall())
+
+    def _counting(self, place: Any, key: str, at: float) -> list[tuple[float, float]]:
+        rows = place.execute(_AMOUNTS, (key, at, at)).fetchall()
+        return [(self._number(amount), until) for amount, until in rows]
+
+    def _is_made(self) -> bool:
+        """Return whether the table exists."""
+        return True
+
+    def _written(self, amount: float) -> Any:
+        return amount
+
+    def _number(self, amount: Any) -> float:
+        number: float = amount
+        return number
 
 
 def check_amount(amount: float) -> None:

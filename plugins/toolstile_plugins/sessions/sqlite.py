@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sqlite3
 from collections.abc import Generator, Sequence
@@ -13,9 +12,8 @@ from typing import Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import Durability, StateError
-from toolstile_hookspecs.services.counter import Reservation
 from toolstile_hookspecs.services.session_store import Entry, SessionInfo
-from toolstile_plugins.sessions.counter import MemoryCounter, check_amount, wait_of
+from toolstile_plugins.sessions.counter import Held, SqlCounter
 from toolstile_plugins.sqlite_file import SqliteFile
 
 DELETED: Final = (
@@ -218,86 +216,27 @@ _COUNT_TABLES: Final = (
 )
 _HAS_COUNTS: Final = "SELECT 1 FROM sqlite_master WHERE name = 'toolstile_counts'"
 _EXPIRE: Final = "DELETE FROM toolstile_counts WHERE until <= ?"
-_IS_THERE: Final = "SELECT 1 FROM toolstile_counts WHERE id = ?"
-# If a clock was set back by more than a window, earlier reservations do not count.
-_COUNTS: Final = "FROM toolstile_counts WHERE key = ? AND until > ? AND at - (until - at) <= ?"
-_SUM: Final = f"SELECT coalesce(sum(amount), 0) {_COUNTS}"
-_HELD: Final = f"SELECT amount, until {_COUNTS}"
-_KEEP: Final = "INSERT INTO toolstile_counts VALUES (?, ?, ?, ?, ?)"
-_SETTLE: Final = "UPDATE toolstile_counts SET amount = ? WHERE id = ?"
-_GIVE_BACK: Final = "DELETE FROM toolstile_counts WHERE id = ?"
+_KEEP: Final = "INSERT OR IGNORE INTO toolstile_counts VALUES (?, ?, ?, ?, ?)"
 
 
-class SqliteCounter:
-    """A `Counter` in the file of a `SqliteSessions`.
-
-    Within an open decision of the thread it counts in that transaction, else in a new one.
-    """
-
-    waits = True
+class SqliteCounter(SqlCounter):
+    """A `Counter` in the file of a `SqliteSessions`; see `SqlCounter`."""
 
     def __init__(self, store: SqliteSessions) -> None:
-        self.store = store
-        self._file = store.file
+        super().__init__(store.file, store)
 
-    @property
-    def database(self) -> str:
-        """The file."""
-        return self._file.database
+    @contextmanager
+    def _alone(self, key: str) -> Generator[sqlite3.Connection]:  # noqa: ARG002 - alone in the file
+        with self._database.writing() as connection:
+            # Each time, because the transaction that made the tables may have been rolled back.
+            if not self._is_made():
+                for table in _COUNT_TABLES:
+                    connection.execute(table)
+            yield connection
 
-    def reserve(  # noqa: PLR0913 - the protocol's
-        self,
-        key: str,
-        amount: float,
-        limit: float,
-        window: float | None,
-        id: str,  # noqa: A002 - it is the id
-        *,
-        now: datetime,
-    ) -> Reservation:
-        """Let an amount count in full, unless the sum under its key would exceed the limit."""
-        check_amount(amount)
-        moment = now.timestamp()
-        until = math.inf if window is None else moment + window
-        with self._file.writing() as connection:
-            _make_tables(connection)
-            connection.execute(_EXPIRE, (moment,))
-            is_there = connection.execute(_IS_THERE, (id,)).fetchone()
-            used: float = connection.execute(_SUM, (key, moment, moment)).fetchone()[0]
-            if is_there:
-                return Reservation(granted=True, used=used, is_new=False)
-            if used + amount <= limit:
-                connection.execute(_KEEP, (id, key, amount, moment, until))
-                return Reservation(granted=True, used=used + amount)
-            held = connection.execute(_HELD, (key, moment, moment)).fetchall()
-        wait = wait_of(used + amount - limit, held, moment)
-        return Reservation(granted=False, used=used, wait=wait)
+    def _keep(self, place: sqlite3.Connection, held: Held) -> bool:
+        place.execute(_EXPIRE, (held.at,))
+        return place.execute(_KEEP, held).rowcount > 0
 
-    def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
-        """Set the final amount of a reservation, 0 to release it; an unknown id has expired."""
-        check_amount(amount)
-        with self._file.writing() as connection:
-            _make_tables(connection)
-            if amount:
-                connection.execute(_SETTLE, (amount, id))
-            else:
-                connection.execute(_GIVE_BACK, (id,))
-
-    def read(self, key: str, *, now: datetime) -> float:
-        """Return the sum of the reservations of a key."""
-        if not self._file.read(_HAS_COUNTS):
-            return 0
-        moment = now.timestamp()
-        used: float = self._file.read(_SUM, key, moment, moment)[0][0]
-        return used
-
-    def apart(self, *, anew: bool) -> MemoryCounter:
-        """Return a counter in memory for dry runs, which starts from these amounts or from zero."""
-        return MemoryCounter(None if anew else self)
-
-
-def _make_tables(connection: sqlite3.Connection) -> None:
-    # Each time, because the transaction that made the tables may have been rolled back.
-    if not connection.execute(_HAS_COUNTS).fetchone():
-        for table in _COUNT_TABLES:
-            connection.execute(table)
+    def _is_made(self) -> bool:
+        return bool(self._database.read(_HAS_COUNTS))

@@ -106,11 +106,11 @@ class PostgresStore(SqlStore):
         self.held.close()
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
-        is_look = statement.startswith("SELECT")
+        # Safe to run again if an answer was lost, because it names the effect that it expects.
         with _as_ledger_error():
-            # Safe to run again if an answer was lost, because it names the effect that it expects.
-            rows = self.held.read(statement if is_look else f"{statement} RETURNING 1", *values)
-        return Done(rows, 0) if is_look else Done((), len(rows))
+            if statement.startswith("SELECT"):
+                return Done(self.held.read(statement, *values), 0)
+            return Done((), self.held.change(statement, *values))
 
     def _owner(self) -> str:
         return f"{platform.node()} {Process.current()}"
