@@ -28,12 +28,12 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.services.ledger import Claim, EffectState
+from toolstile_plugins.leases import Process
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
 from toolstile_plugins.ledger.api import LeaseKeeper
 from toolstile_plugins.ledger.lease import Lease
 from toolstile_plugins.ledger.stores import sqlite
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
-from toolstile_plugins.ledger.stores.sql import Process
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.slow

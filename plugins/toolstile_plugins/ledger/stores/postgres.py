@@ -13,13 +13,13 @@ from toolstile_hookspecs import LedgerError, StateError
 from toolstile_hookspecs.services.ledger import RecordedResult
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.database.schema import Part
+from toolstile_plugins.leases import Process
 from toolstile_plugins.ledger.stores.sql import (
     COLUMNS,
     FINISH,
     OPEN,
     TABLE,
     Done,
-    Process,
     Row,
     SqlStore,
     finished,

@@ -6,15 +6,9 @@ entry names the effect that it expects, so that only one caller succeeds.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from toolstile_hookspecs import LedgerError
@@ -376,118 +370,3 @@ def _decoded(content: bytes) -> str:
 
 def _shown(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
-
-
-_PROC: Final = Path("/proc")
-_GONE: Final = frozenset({"Z", "X", "x"})
-"""The states of processes that have ended and are only not forgotten yet."""
-
-
-class Process(NamedTuple):
-    """A process, distinct from all past and future processes.
-
-    Args:
-        boot: The id of the machine's boot; empty if unknown.
-        space: The namespace of its number.
-        number: Its number.
-        started: The time of its start, in ticks of the machine; empty if unknown.
-    """
-
-    boot: str
-    space: str
-    number: int
-    started: str
-
-    @classmethod
-    def current(cls) -> Process:
-        """Return this process."""
-        return _current(os.getpid())
-
-    @classmethod
-    def read(cls, text: str) -> Process:
-        """Return the process of a text that `str` has written."""
-        boot, space, number, started = text.split("/")
-        return cls(boot, space, int(number), started)
-
-    def __str__(self) -> str:
-        """Return the process as text, for `read`."""
-        return f"{self.boot}/{self.space}/{self.number}/{self.started}"
-
-    def lives(self) -> bool | None:
-        """Return whether the process lives; None if this process cannot tell."""
-        here = Process.current()
-        if self.boot != here.boot:
-            return False
-        if self.space != here.space:
-            return None
-        return self == here or _lives(self.number, self.started)
-
-
-def monotonic() -> float:
-    """Return seconds since the boot of the machine, the same in all its processes."""
-    if sys.platform == "linux":
-        # This clock also runs while the machine sleeps, and cannot be set.
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
-
-
-@lru_cache(maxsize=1)
-def _current(number: int) -> Process:
-    status = _status(number)
-    return Process(_boot(), _space(), number, "" if status is None else status.started)
-
-
-def _boot() -> str:
-    try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return _boot_of_mac() if sys.platform == "darwin" else ""
-
-
-def _boot_of_mac() -> str:
-    command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
-    try:
-        return subprocess.run(  # noqa: S603 - the system's own, with nothing from outside
-            command, capture_output=True, text=True, check=True
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-
-
-def _space() -> str:
-    try:
-        return str((_PROC / "self/ns/pid").readlink())
-    except OSError:
-        return ""
-
-
-def _lives(number: int, started: str) -> bool | None:
-    if os.name != "posix":
-        return None
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # another user's process
-    status = _status(number)
-    if status is None or not started:
-        # Because another process may have the number now.
-        return None
-    return status.state not in _GONE and status.started == started
-
-
-class _Status(NamedTuple):
-    state: str
-    started: str
-
-
-def _status(number: int) -> _Status | None:
-    """Return the status of a process, or None if the system does not tell."""
-    try:
-        text = (_PROC / str(number) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # After the name, which may have any character: first the state, as twentieth the start.
-    fields = text.rpartition(")")[2].split()
-    return _Status(fields[0], fields[19])

@@ -12,16 +12,15 @@ from typing import Any, Final, NamedTuple
 
 from toolstile_hookspecs import Durability, LedgerError
 from toolstile_hookspecs.services.ledger import EffectState, RecordedResult
+from toolstile_plugins.leases import Process, monotonic
 from toolstile_plugins.ledger.stores.sql import (
     FINISH,
     OPEN,
     TABLE,
     Done,
-    Process,
     Row,
     SqlStore,
     finished,
-    monotonic,
 )
 from toolstile_plugins.sqlite_file import SqliteFile
 
