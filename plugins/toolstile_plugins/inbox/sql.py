@@ -168,13 +168,11 @@ class SqlApprovals:
     def claim(self, ticket: str, holder: str, now: datetime, until: datetime) -> bool:
         """Claim an open question for a holder until a time."""
         row = (holder, until.timestamp(), ticket, *OPEN, holder, now.timestamp())
-        with self._database.writing() as connection:
-            return bool(connection.execute(_CLAIM.format(_places(OPEN)), row).rowcount)
+        return bool(self._database.change(_CLAIM.format(_places(OPEN)), *row))
 
     def release(self, ticket: str, holder: str) -> None:
         """Release a claim."""
-        with self._database.writing() as connection:
-            connection.execute(_RELEASE, (ticket, holder))
+        self._database.change(_RELEASE, ticket, holder)
 
     def end(self, ticket: str, state: QuestionState, event: EventRecord | None = None) -> None:
         """Close an open question as expired, resumed or withdrawn."""

@@ -20,6 +20,7 @@ from toolstile_hookspecs.services.dispatcher import (
     outcome_of,
     withdraw,
 )
+from toolstile_plugins.leases import monotonic
 from toolstile_plugins.sqlite_file import SqliteFile
 from toolstile_plugins.workers.outcomes import KEPT, other_version, too_late, until_recorded
 
@@ -56,12 +57,8 @@ class SqliteMarks:
         """Record the outcome of an attempt; return False if another attempt has the mark."""
 
         def record() -> bool:
-            with self._file.writing() as connection:
-                done = connection.execute(
-                    "UPDATE toolstile_starts SET outcome = ? WHERE key = ? AND token = ?",
-                    (outcome.to_json(), key, token),
-                )
-                return done.rowcount > 0
+            statement = "UPDATE toolstile_starts SET outcome = ? WHERE key = ? AND token = ?"
+            return self._file.change(statement, outcome.to_json(), key, token) > 0
 
         return until_recorded(record)
 
@@ -190,10 +187,8 @@ class CallQueue:
     def look_after(self) -> None:
         """Release the calls of dead workers, and refuse calls that no worker will begin."""
         with self._file.writing() as connection:
-            for (worker,) in connection.execute(
-                "SELECT id FROM toolstile_workers WHERE NOT (seen BETWEEN ? AND ?)", self._living()
-            ).fetchall():
-                connection.execute("DELETE FROM toolstile_workers WHERE id = ?", (worker,))
+            dead = "DELETE FROM toolstile_workers WHERE NOT (seen BETWEEN ? AND ?)"
+            connection.execute(dead, self._living())
             # Also the calls of workers that were removed earlier, with calls unfinished.
             for (key,) in connection.execute(
                 "SELECT key FROM toolstile_calls WHERE worker IS NOT NULL AND worker NOT IN "
@@ -235,12 +230,12 @@ class CallQueue:
             "WHERE calls.key = ? AND seen BETWEEN ? AND ?",
             *(key, *self._living()),
         )
-        return max(time.monotonic() - rows[0][0], 0.0) if rows else None
+        return max(monotonic() - rows[0][0], 0.0) if rows else None
 
     def _living(self) -> tuple[float, float]:
         """Return the earliest and latest heartbeat of a living worker."""
         # Monotonic, because people and programs set the wall clock.
-        now = time.monotonic()
+        now = monotonic()
         return now - self.lease, now + 1
 
     def _refuse(self, connection: sqlite3.Connection) -> None:
@@ -280,11 +275,8 @@ class CallQueue:
 
     def beat(self, worker: str, tools: Mapping[str, str | None]) -> None:
         """Record a heartbeat of a worker; a worker that was declared dead returns."""
-        with self._file.writing() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO toolstile_workers VALUES (?, ?, ?)",
-                (worker, json.dumps(tools), time.monotonic()),
-            )
+        statement = "INSERT OR REPLACE INTO toolstile_workers VALUES (?, ?, ?)"
+        self._file.change(statement, worker, json.dumps(tools), monotonic())
 
     def leave(self, worker: str) -> None:
         """Remove a worker that has ended, and outcomes that are too old."""
@@ -324,10 +316,7 @@ class CallQueue:
 
     def drop(self, worker: str, key: str) -> None:
         """Remove a call whose outcome is recorded."""
-        with self._file.writing() as connection:
-            connection.execute(
-                "DELETE FROM toolstile_calls WHERE key = ? AND worker = ?", (key, worker)
-            )
+        self._file.change("DELETE FROM toolstile_calls WHERE key = ? AND worker = ?", key, worker)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
