@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.approval_store import EventRecord
-from toolstile_hookspecs.services.session_store import Entry, SessionInfo
+from toolstile_hookspecs.services.session_store import Entry
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.database.counter import PostgresCounter
 from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.database.wakeups import CHANNEL, Wakeups
 from toolstile_plugins.inbox.sql import TABLES, SqlApprovals, SqliteApprovals
-from toolstile_plugins.sessions.sqlite import DELETED, SqliteSessions
+from toolstile_plugins.sessions.sql import SqlDecision, SqlSessions
+from toolstile_plugins.sessions.sqlite import SqliteSessions
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import (
@@ -49,11 +48,6 @@ $$ BEGIN RAISE EXCEPTION 'a guard refused the transaction' USING ERRCODE = 'TS00
 )
 """The tables of sessions, and of the ids of their decisions."""
 
-_HAS_MOVED: Final = "SELECT 1 FROM toolstile_sessions WHERE session_id = %s AND number > %s LIMIT 1"
-_AFTER: Final = (
-    "SELECT number, decision_id, epoch, changes, has_files FROM toolstile_sessions "
-    "WHERE session_id = %s AND number > %s ORDER BY number"
-)
 _APPEND: Final = (
     "WITH decision AS (INSERT INTO toolstile_decisions VALUES (%s)) "
     "INSERT INTO toolstile_sessions (session_id, number, decision_id, epoch, changes, has_files) "
@@ -63,16 +57,9 @@ _RULE_OUT: Final = (
     "INSERT INTO toolstile_decisions AS old VALUES (%s, FALSE) "
     "ON CONFLICT (decision_id) DO UPDATE SET is_made = old.is_made RETURNING is_made"
 )
-_IS_THERE: Final = "SELECT 1 FROM toolstile_sessions WHERE session_id = %s AND number = %s"
-_REMOVE: Final = "DELETE FROM toolstile_sessions WHERE session_id = %s AND number <= %s"
-_REMOVE_ALL: Final = "DELETE FROM toolstile_sessions WHERE session_id = %s"
-_LIST: Final = (
-    "SELECT session_id, max(number), extract(epoch FROM max(decided_at)) "
-    "FROM toolstile_sessions GROUP BY session_id ORDER BY 3, 1"
-)
 
 
-class PostgresSessions:
+class PostgresSessions(SqlSessions):
     """The entries of sessions in a database; a `SessionStore`.
 
     Decisions of one session wait for each other; decisions of different sessions do not.
@@ -81,19 +68,15 @@ class PostgresSessions:
         held: The database, for writing within decisions.
     """
 
-    waits = True
+    _moment = "extract(epoch FROM max(decided_at))"
 
     def __init__(self, held: PostgresDatabase) -> None:
+        super().__init__(held)
         self.held = held
         self._approvals: PostgresApprovals | None = None
         held.require(SESSIONS)
         self._counter = PostgresCounter(held, self)
         self._news = Wakeups(held)
-
-    @property
-    def database(self) -> str:
-        """The address."""
-        return self.held.database
 
     def has_moved(self, session_id: str, number: int) -> bool:
         """Tell whether there may be entries after a number.
@@ -110,7 +93,7 @@ class PostgresSessions:
             # Because a query may wait for a lock; `after` waits on another thread.
             return True
         confirm = self._news.follow(session_id) if self._news.follows(session_id) else None
-        has_moved = bool(self.held.read(_HAS_MOVED, session_id, number))
+        has_moved = super().has_moved(session_id, number)
         if confirm is not None and not has_moved:
             confirm(number)
         return has_moved
@@ -118,7 +101,7 @@ class PostgresSessions:
     def after(self, session_id: str, number: int) -> Sequence[Entry]:
         """Return the entries after a number, in order."""
         confirm = self._news.follow(session_id)
-        entries = [_entry(row) for row in self.held.read(_AFTER, session_id, number)]
+        entries = super().after(session_id, number)
         confirm(entries[-1].number if entries else number)
         return entries
 
@@ -127,14 +110,6 @@ class PostgresSessions:
         """Open the transaction of a decision."""
         with self.held.writing(lock_of("session", session_id)) as transaction:
             yield PostgresDecision(transaction, session_id, self._news)
-
-    def condense(self, session_id: str, whole: Entry) -> None:
-        """Keep an entry with the whole state in place of those up to its number."""
-        with self.deciding(session_id) as decision:
-            transaction = decision.transaction
-            if transaction.execute(_IS_THERE, (session_id, whole.number)).rowcount:
-                transaction.execute(_REMOVE, (session_id, whole.number))
-                decision.append(whole)
 
     def key_of(self, decision_id: str) -> str:
         """Return the key that workspaces note of a decision."""
@@ -155,18 +130,6 @@ class PostgresSessions:
             ((is_made,),) = transaction.execute(_RULE_OUT, (decision_id,)).fetchall()
         return bool(is_made)
 
-    def sessions(self) -> Sequence[SessionInfo]:
-        """Return the stored sessions, the one changed last at the end."""
-        return [
-            SessionInfo(session_id, number, datetime.fromtimestamp(float(moment), UTC))
-            for session_id, number, moment in self.held.read(_LIST)
-        ]
-
-    def delete(self, session_id: str) -> bool:
-        """Remove a session; the ids of its decisions stay known."""
-        with self.held.writing(lock_of("session", session_id)) as transaction:
-            return transaction.execute(_REMOVE_ALL, (session_id,)).rowcount > 0
-
     def counter(self) -> PostgresCounter:
         """Return the counter of the database."""
         return self._counter
@@ -180,36 +143,28 @@ class PostgresSessions:
     def close(self) -> None:
         """Close the connections; the next use connects again."""
         self._news.close()
-        self.held.close()
+        super().close()
 
 
-class PostgresDecision:
+class PostgresDecision(SqlDecision):
     """An open decision in a database; see `OpenDecision`."""
 
     def __init__(self, transaction: Transaction, session_id: str, news: Wakeups) -> None:
-        self.transaction = transaction
-        self._session_id = session_id
+        super().__init__(transaction, session_id)
         self._news = news
 
     @property
     def connection(self) -> Connection:
         """The connection of the transaction, which has begun."""
-        return self.transaction.send()
+        connection: Connection = self.transaction.send()
+        return connection
 
     def after(self, number: int) -> Sequence[Entry]:
-        """Return the entries after a number, in order.
-
-        Raises:
-            StateError: The session was deleted, so no other host could follow this one.
-        """
+        """Return the entries after a number, in order, and follow the session."""
         confirm = self._news.follow(self._session_id)
-        # The newest entry is always there, condensed or not.
-        values = (self._session_id, number - 1)
-        found = self.transaction.execute(_AFTER, values).fetchall()
-        if number and not found:
-            raise StateError(DELETED.format(session=self._session_id))
-        confirm(found[-1][0] if found else number)
-        return [_entry(row) for row in found if row[0] > number]
+        entries = super().after(number)
+        confirm(entries[-1].number if entries else number)
+        return entries
 
     def append(self, entry: Entry) -> None:
         """Record an entry."""
@@ -218,12 +173,6 @@ class PostgresDecision:
         row = (self._session_id, number, decision_id, epoch, written, has_files)
         self.transaction.execute(_APPEND, (decision_id, *row))
         self.transaction.tell(CHANNEL, f"{lock_of('session', self._session_id)}:{number}")
-
-
-def _entry(row: Sequence[Any]) -> Entry:
-    number, decision_id, epoch, changes, has_files = row
-    text = bytes(changes).decode("utf-8", "surrogatepass")
-    return Entry(number, decision_id, epoch, text, has_files)
 
 
 class FileSessions(SqliteSessions):
