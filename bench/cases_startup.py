@@ -44,7 +44,7 @@ def measure_startup(effort: Effort) -> list[Row]:
     # A limit in time, because nothing that applications have is as quick as a host without plugins.
     (second,) = (row for row in rows if row.case == SECOND)
     taken = None if second.median is None else second.median * 1000
-    limited = replace(second, case=f"{SECOND}, in ms", figure=taken, limit=20, goal=15, unit=" ms")
+    limited = replace(second, case=f"{SECOND}, in ms", figure=taken, limit=20, goal=15, unit="ms")
     return [*rows, limited if effort.judged else replace(limited, limit=None)]
 
 
