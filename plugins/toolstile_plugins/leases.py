@@ -1,4 +1,4 @@
-"""Leases on one machine: the process that claims, and the clock by which its claim ends."""
+"""The process that holds a lease, and the clock of leases on one machine."""
 
 from __future__ import annotations
 
