@@ -62,6 +62,7 @@ class BaseCounter(ABC):
 
     def apart(self, *, anew: bool) -> MemoryCounter:
         """Return a counter in memory for dry runs, which starts from these amounts or from zero."""
+        # Only subclasses are made, and each of them is a `Counter`.
         return MemoryCounter(None if anew else self)  # type: ignore[arg-type]
 
     @abstractmethod

@@ -20,7 +20,6 @@ from toolstile_hookspecs.services.dispatcher import (
     outcome_of,
     withdraw,
 )
-from toolstile_plugins.leases import monotonic
 from toolstile_plugins.sqlite_file import SqliteFile
 from toolstile_plugins.workers.outcomes import KEPT, other_version, too_late, until_recorded
 
@@ -230,12 +229,13 @@ class CallQueue:
             "WHERE calls.key = ? AND seen BETWEEN ? AND ?",
             *(key, *self._living()),
         )
-        return max(monotonic() - rows[0][0], 0.0) if rows else None
+        return max(time.monotonic() - rows[0][0], 0.0) if rows else None
 
     def _living(self) -> tuple[float, float]:
         """Return the earliest and latest heartbeat of a living worker."""
-        # Monotonic, because people and programs set the wall clock.
-        now = monotonic()
+        # Not the wall clock, because people and programs set it. Not the clock since boot,
+        # because after a sleep of the machine each worker would seem dead until its next heartbeat.
+        now = time.monotonic()
         return now - self.lease, now + 1
 
     def _refuse(self, connection: sqlite3.Connection) -> None:
@@ -276,7 +276,7 @@ class CallQueue:
     def beat(self, worker: str, tools: Mapping[str, str | None]) -> None:
         """Record a heartbeat of a worker; a worker that was declared dead returns."""
         statement = "INSERT OR REPLACE INTO toolstile_workers VALUES (?, ?, ?)"
-        self._file.change(statement, worker, json.dumps(tools), monotonic())
+        self._file.change(statement, worker, json.dumps(tools), time.monotonic())
 
     def leave(self, worker: str) -> None:
         """Remove a worker that has ended, and outcomes that are too old."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -53,6 +55,20 @@ def test_who_joins_a_call_while_the_file_fails_is_told_that_it_may_have_run(
     with closing(LocalDispatcher(WorkersSettings(path=tmp_path / "calls.db"))) as dispatcher:
         told = asyncio.run(run(dispatcher))
     assert told == [DispatchOutcome(DispatchState.UNKNOWN, "The disk is full.")] * 2
+
+
+def test_a_worker_is_not_dead_because_its_machine_slept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The clock of the boot has run on for an hour, in which no worker could send a heartbeat.
+    real = time.clock_gettime
+    file = tmp_path / "calls.db"
+    with closing(CallQueue(file, lease=1)) as queue:
+        queue.beat("worker", {"pay": None})
+        monkeypatch.setattr(time, "clock_gettime", lambda clock: real(clock) + 3600)
+        queue.look_after()
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT id FROM toolstile_workers").fetchall() == [("worker",)]
 
 
 class TestMarks(StartMarksContract):
