@@ -75,7 +75,7 @@ def toolstile_settings() -> type[BaseModel] | None:
         The model, or None, with which a table for the plugin is an error, as any unknown key is.
         The host sets a field `durability: Durability`, which is not a key. `awaited_tools` may hold
         names and globs of later tools, which policies may name; `governed_tools` of the tools that
-        the plugin takes away or asks about.
+        the plugin takes away or asks about. Attributes of its state with these names come first.
 
     Example:
         >>> from pydantic import BaseModel

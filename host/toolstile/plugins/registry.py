@@ -338,9 +338,8 @@ class Plugins:
 
     def absent_tools(self) -> Mapping[str, str | None]:
         """Return how to ask for the tools that are not there; None for names that come later."""
-        settings = [record.contribution.settings for record in self._records.values()]
-        awaited = [name for each in settings for name in getattr(each, "awaited_tools", ())]
-        return {**self.view.withheld, **dict.fromkeys(awaited)}
+        awaited = self._told("awaited_tools").values()
+        return {**self.view.withheld, **dict.fromkeys(name for each in awaited for name in each)}
 
     def tools_without_process(self) -> list[str]:
         """Return a line for each tool whose handler no plugin runs in the process it asks for."""
@@ -355,12 +354,13 @@ class Plugins:
 
     def governed_tools(self) -> dict[str, set[str]]:
         """Return by their tables the names of tools that plugins take away or ask about."""
-        tables = {name: record.contribution.settings for name, record in self._records.items()}
-        return {
-            f"[plugins.{name}]": {*each.governed_tools}
-            for name, each in tables.items()
-            if hasattr(each, "governed_tools")
-        }
+        return {f"[plugins.{name}]": {*told} for name, told in self._told("governed_tools").items()}
+
+    def _told(self, names: str) -> dict[str, Iterable[str]]:
+        """Return by plugin the names in an attribute of its state, else of its settings."""
+        told = {name: record.contribution.settings for name, record in self._records.items()}
+        told |= {name: state for name, state in self.states.items() if hasattr(state, names)}
+        return {name: getattr(each, names, ()) for name, each in told.items()}
 
     def dialects(self) -> Mapping[str, Dialect]:
         """Return the dialects by name; a plugin's fault goes into its report."""

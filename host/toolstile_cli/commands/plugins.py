@@ -65,7 +65,7 @@ def enter_possible_lifespans(
         if only_late and not getattr(host.settings(plugin), "awaited_tools", ()):
             continue
         try:
-            enter_lifespan(host, stack, implementation)
+            host.plugins.states[plugin] = enter_lifespan(host, stack, implementation)
         except Exception as error:  # noqa: BLE001 - returned as a fault
             faults[plugin] = fault_of(error, plugin, host)
     return faults

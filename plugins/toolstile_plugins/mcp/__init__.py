@@ -47,18 +47,18 @@ def toolstile_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolstile_diagnose(settings: McpSettings) -> Iterator[Diagnostic]:
-    """Check that the servers can be started, and, in an open host, their tools."""
+def toolstile_diagnose(host: HostHandle, settings: McpSettings) -> Iterator[Diagnostic]:
+    """Check that the servers can be started, and, if they are connected, their tools."""
     servers = {name: server for name, server in settings.servers.items() if server.enabled}
     if not servers:
         return
     yield file_finding(settings.pins, "the known tools of MCP servers")
     for name, server in servers.items():
         yield _of_server(name, server)
-    if settings.gateway is not None:
+    if (gateway := host.state(cli.NAME)) is not None:
         from toolstile_plugins.mcp.gateway.check import found_of  # only `doctor` comes here
 
-        for upstream in settings.gateway.upstreams:
+        for upstream in gateway.upstreams:
             # The report of a server's plugin tells that the server is missing.
             for told in found_of(upstream, None).told():
                 remedy = f"Fix plugins.mcp.servers.{upstream.name}, or see `toolstile mcp check`."
@@ -118,7 +118,7 @@ def toolstile_commands() -> list[Command]:
 @hookimpl
 def toolstile_lifespan(
     host: HostHandle, settings: McpSettings
-) -> AbstractAsyncContextManager[None] | None:
+) -> AbstractAsyncContextManager[object] | None:
     """Keep the servers behind the gateway connected."""
     if not any(server.enabled for server in settings.servers.values()):
         return None

@@ -87,7 +87,7 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     if args.what == "check":
         with needing("`toolstile mcp check` needs the MCP SDK.", "mcp"):
             from toolstile_plugins.mcp.gateway.check import check
-        return check(host, settings, args)
+        return check(host.state(NAME), args)
     with needing("`toolstile mcp` needs the MCP SDK.", "mcp"):
         from toolstile_plugins.mcp.server.command import serve
     return serve(host, settings.serve, args)

@@ -7,9 +7,9 @@ import re
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from toolstile_hookspecs import DefinitionError, IdempotencyConfig
 from toolstile_hookspecs.idempotency import OnError, OnUnknown
@@ -364,26 +364,7 @@ class McpSettings(BaseModel):
                 )
         return self
 
-    # Each host validates settings of its own, so each has a gateway of its own.
-    _gateway: Any = PrivateAttr(default=None)
-
     @property
     def awaited_tools(self) -> list[str]:
-        """The names, also as globs, of tools of servers that are not offered now."""
-        known: dict[str, list[str]] = {} if self._gateway is None else self._gateway.left_out()
-        tables = self.servers.items()
-        return [name for key, own in tables for name in known.get(key, own.names_here(key))]
-
-    @property
-    def governed_tools(self) -> list[str]:
-        """The names of tools that servers do not have, and that are taken away or asked about."""
-        return [] if self._gateway is None else self._gateway.misnamed()
-
-    @property
-    def gateway(self) -> Any:
-        """The gateway of the open host, None where no servers are configured."""
-        return self._gateway
-
-    def runs(self, gateway: object) -> None:
-        """Note the gateway that runs, None once it has ended."""
-        self._gateway = gateway
+        """The names, also as globs, that the servers' tools may have here."""
+        return [name for key, own in self.servers.items() for name in own.names_here(key)]

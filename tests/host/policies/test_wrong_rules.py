@@ -289,6 +289,25 @@ def test_a_tool_that_a_plugin_takes_away_is_one_that_is_there() -> None:
     host("save_page", "pages.*").open().close()
 
 
+def test_the_names_that_a_lifespan_yields_come_before_those_of_the_settings() -> None:
+    class Connected:
+        awaited_tools = ("wiki_*",)
+        governed_tools = ("save_pgae",)
+
+    class Yielding(Pages):
+        @hookimpl
+        @contextmanager
+        def toolstile_lifespan(self) -> Iterator[Connected]:
+            yield Connected()
+
+    with pytest.raises(ConfigurationError) as raised:
+        host_of(Yielding(awaited=("book_*",)), "wiki_save", "book_save").open()
+    said = str(raised.value)
+    assert "'[plugins.Yielding]' refers to unknown tools: 'save_pgae'" in said
+    assert "'guard@host#1' refers to unknown tools: 'book_save'" in said
+    assert "wiki_save" not in said
+
+
 class Allowing(Guard):
     def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:
         return PolicyDecision.allow()

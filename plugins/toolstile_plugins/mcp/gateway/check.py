@@ -8,10 +8,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toolstile_hookspecs import ConfigurationError, HostHandle
+from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.mcp.gateway.errors import ServerFault, one_line
 from toolstile_plugins.mcp.gateway.gateway import MORE, Gateway, Upstream
-from toolstile_plugins.mcp.settings import McpSettings
 from toolstile_plugins.screen import Cell, Screen
 
 FAULTY: Final = 1
@@ -58,9 +57,8 @@ class Found:
         }
 
 
-def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> int:  # noqa: ARG001 - as commands are run
+def check(gateway: Gateway | None, args: argparse.Namespace) -> int:
     """Connect to servers, show a table, and return the exit status."""
-    gateway: Gateway | None = settings.gateway
     upstreams = gateway.upstreams if gateway is not None else ()
     known = {upstream.name: upstream for upstream in upstreams}
     for name in args.server:

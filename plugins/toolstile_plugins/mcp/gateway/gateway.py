@@ -356,7 +356,7 @@ class Gateway:
 
     def __init__(self, host: HostHandle, settings: McpSettings) -> None:
         self._host = host
-        self._wait = settings.wait
+        self._settings = settings
         pins = Pins(settings.pins)
         self.upstreams = tuple(
             Upstream(name, server, pins, self._changed)
@@ -372,18 +372,18 @@ class Gateway:
             upstream.begin()
             await asyncio.to_thread(self._host.register, upstream, upstream.plugin)
         await self._publish(self.upstreams)
-        await asyncio.gather(*(upstream.met(self._wait) for upstream in self.upstreams))
+        await asyncio.gather(*(upstream.met(self._settings.wait) for upstream in self.upstreams))
 
-    def left_out(self) -> dict[str, list[str]]:
-        """Return for each server whose tools are known the names of those not offered."""
-        return {
-            upstream.name: upstream.left_out()
-            for upstream in self.upstreams
-            if upstream.standing.is_known
-        }
+    @property
+    def awaited_tools(self) -> list[str]:
+        """The names, also as globs, of tools of servers that are not offered now."""
+        known = {each.name: each.left_out() for each in self.upstreams if each.standing.is_known}
+        tables = self._settings.servers.items()
+        return [name for key, own in tables for name in known.get(key, own.names_here(key))]
 
-    def misnamed(self) -> list[str]:
-        """Return the names here of ruled tools that do not exist."""
+    @property
+    def governed_tools(self) -> list[str]:
+        """The names of tools that servers do not have, and that are taken away or asked about."""
         return [f"{each.prefix}{name}" for each in self.upstreams for name in each.misnamed()]
 
     async def close(self) -> None:
@@ -436,13 +436,11 @@ class Gateway:
 
 
 @asynccontextmanager
-async def running(host: HostHandle, settings: McpSettings) -> AsyncGenerator[None]:
+async def running(host: HostHandle, settings: McpSettings) -> AsyncGenerator[Gateway]:
     """Keep the servers connected while the host is open."""
     gateway = Gateway(host, settings)
-    settings.runs(gateway)
     try:
         await gateway.open()
-        yield
+        yield gateway
     finally:
-        settings.runs(None)
         await gateway.close()

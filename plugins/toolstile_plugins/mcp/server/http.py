@@ -425,10 +425,10 @@ class _Readiness:
 
     def _looks(self) -> dict[str, Awaitable[object]]:
         looks: dict[str, Awaitable[object]] = {}
-        database, mcp = self._host.settings("database"), self._host.settings("mcp")
+        database, gateway = self._host.settings("database"), self._host.state("mcp")
         if database is not None and database.url is not None:
             looks["database"] = asyncio.to_thread(lambda: database.database().read("SELECT 1"))
-        for upstream in () if mcp.gateway is None else mcp.gateway.upstreams:
+        for upstream in () if gateway is None else gateway.upstreams:
             if upstream.settings.required:
                 looks[f"MCP server {upstream.name}"] = upstream.answers()
         return looks

@@ -47,7 +47,7 @@ def test_tools_of_both_eras_are_called(yard, server, protocol):
     added = yard.call("demo_add", a=2, b=3)
     assert added.text == "5"
     assert added.result.value.structured == {"result": 5}
-    spoken = yard.host.settings("mcp").gateway.upstreams[0].connection.protocol
+    spoken = yard.host.state("mcp").upstreams[0].connection.protocol
     assert (spoken == "2026-07-28") == (protocol != "legacy")
 
 

@@ -164,7 +164,7 @@ def test_each_code_of_an_error_has_advice_of_its_own(yard, caplog):
 def test_a_tool_that_runs_as_a_task_only_is_left_out_and_checked(yard):
     yard.open({"bad": yard.raw("tasks")})
     assert yard.names() == ["bad_say"]
-    (upstream,) = yard.host.settings("mcp").gateway.upstreams
+    (upstream,) = yard.host.state("mcp").upstreams
     assert upstream.faults == {"bake": "it runs as a task only, which this gateway does not do"}
 
 
@@ -212,7 +212,7 @@ def test_nothing_unseen_gets_into_names_and_descriptions(yard):
     yard.open({"bad": yard.raw("unseen")})
     (tool,) = [each for each in yard.host.catalog if each.origin == "bad"]
     assert (tool.name, tool.description) == ("bad_say", "Say it. Now.")
-    faults = yard.host.settings("mcp").gateway.upstreams[0].faults
+    faults = yard.host.state("mcp").upstreams[0].faults
     assert set(faults.values()) == {"its name holds characters that cannot be seen"}
 
 
@@ -220,7 +220,7 @@ def test_of_tools_with_one_name_the_first_is_offered(yard):
     yard.open({"bad": yard.raw("twins")})
     assert yard.names() == ["bad_say"]
     assert yard.host.catalog.get("bad_say").wire_name == "Say"
-    faults = yard.host.settings("mcp").gateway.upstreams[0].faults
+    faults = yard.host.state("mcp").upstreams[0].faults
     assert set(faults) == {"say!", "say"}
 
 
@@ -235,7 +235,7 @@ def test_a_bad_schema_costs_only_its_own_tool(yard):
 def test_no_schema_takes_long_to_check(yard):
     yard.open({"bad": yard.raw("slow_to_check")})
     assert yard.names() == ["bad_say"]
-    (bad,) = yard.host.settings("mcp").gateway.upstreams
+    (bad,) = yard.host.state("mcp").upstreams
     for name in ("laugh", "giggle"):
         assert "its schema has more than 20,000 parts" in bad.faults[name]
     wrong = yard.call("bad_say", text="a" * 60 + "!")
@@ -268,7 +268,7 @@ class TestNames:
 
     def test_a_name_that_another_server_has_is_not_taken_from_it(self, yard):
         yard.open(self.servers(yard, prefix="x_"))
-        _, two = yard.host.settings("mcp").gateway.upstreams
+        _, two = yard.host.state("mcp").upstreams
         assert yard.names() == ["x_say"]
         assert yard.host.catalog.get("x_say").origin == "one"
         assert "the MCP server one has a tool x_say already" in two.faults["say"]
@@ -288,7 +288,7 @@ class TestNames:
         server = yard.raw("plain", tools={"say": {"name": "planning_setup_plan"}})
         yard.open({"bad": server}, plugins={"planning": {}})
         assert yard.host.catalog.plugin_of("planning_setup_plan") == "planning"
-        (bad,) = yard.host.settings("mcp").gateway.upstreams
+        (bad,) = yard.host.state("mcp").upstreams
         assert "the plugin planning has a tool planning_setup_plan already" in bad.faults["say"]
 
 
@@ -367,7 +367,7 @@ class TestChanges:
 
 
 def wait_for_doubt(yard):
-    from_conftest = yard.host.settings("mcp").gateway.upstreams[0].standing
+    from_conftest = yard.host.state("mcp").upstreams[0].standing
     yard.until(from_conftest.doubts, "the change is noticed")
 
 

@@ -49,7 +49,7 @@ def test_a_tool_whose_schema_has_no_end_costs_itself(yard, mode):
     with serving(mode) as url:
         yard.open({"one": {"url": url}})
         assert yard.names() == ["one_say"]
-        (upstream,) = yard.host.settings("mcp").gateway.upstreams
+        (upstream,) = yard.host.state("mcp").upstreams
         assert upstream.faults == {"deep": "its schema is nested too deeply"}
         yard.close()
 

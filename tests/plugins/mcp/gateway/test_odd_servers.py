@@ -28,7 +28,7 @@ def test_one_odd_tool_costs_itself_and_not_its_server(yard):
 def test_a_tool_whose_schema_has_no_end_costs_itself(yard):
     yard.open({"one": yard.raw("bottomless")})
     assert yard.names() == ["one_say"]
-    (upstream,) = yard.host.settings("mcp").gateway.upstreams
+    (upstream,) = yard.host.state("mcp").upstreams
     assert upstream.faults == {"deep": "its schema is nested too deeply"}
     assert yard.call("one_say", text="x").text == "said x"
 
@@ -53,7 +53,7 @@ def test_a_cursor_may_be_a_number(yard):
 )
 def test_tools_that_cannot_be_listed_are_told(yard, mode, why):
     yard.open({"one": yard.raw(mode)})
-    (upstream,) = yard.host.settings("mcp").gateway.upstreams
+    (upstream,) = yard.host.state("mcp").upstreams
     assert upstream.faults == {"the rest": why}
 
 
@@ -162,8 +162,8 @@ class TestWhatWasNeverSent:
         outcome = yard.call("one_say", text="late")
         assert "it does not read its input. Nothing was sent" in outcome.text
         assert outcome.event.attributes["ledger.state"] == "released"
-        yard.host.settings("mcp").gateway.loop.call_soon_threadsafe(
-            lambda: end(yard.host.settings("mcp").gateway.upstreams[0])
+        yard.host.state("mcp").loop.call_soon_threadsafe(
+            lambda: end(yard.host.state("mcp").upstreams[0])
         )
         assert not busy().success
         assert not large().success
