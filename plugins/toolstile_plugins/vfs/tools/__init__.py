@@ -9,37 +9,21 @@ from toolstile_hookspecs.selectors import CONSEQUENCES
 from toolstile_hookspecs.support.caches import cached
 from toolstile_hookspecs.tools import Category
 from toolstile_plugins.vfs.settings import VfsConfig
+from toolstile_plugins.vfs.tools import models
 from toolstile_plugins.vfs.tools.handlers import Handlers
-from toolstile_plugins.vfs.tools.models import (
-    CopyFile,
-    Deleted,
-    DeleteFile,
-    Edited,
-    EditFile,
-    Entry,
-    FileText,
-    Found,
-    GlobFiles,
-    GrepFiles,
-    ListDirectory,
-    Listing,
-    Matches,
-    MoveFile,
-    ReadFile,
-    Transferred,
-    WriteFile,
-    Written,
-)
 
-_DOCS: Final = (Entry("docs/guides", "directory"), Entry("docs/index.md", "file", 1200))
+_DOCS: Final = (
+    models.Entry("docs/guides", "directory"),
+    models.Entry("docs/index.md", "file", 1200),
+)
 _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
     "list_directory": (
         "read",
         "List the entries of a directory of the workspace, with sizes.",
         ToolExample(
             "List a directory that holds one file and one directory",
-            ListDirectory("docs"),
-            Listing("docs", _DOCS, 1, 2),
+            models.ListDirectory("docs"),
+            models.Listing("docs", _DOCS, 1, 2),
         ),
     ),
     "read_file": (
@@ -47,8 +31,8 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
         "Read a text file, or some of its lines with offset and limit.",
         ToolExample(
             "Read lines 41 and 42, with their numbers",
-            ReadFile("src/app.py", offset=41, limit=2, line_numbers=True),
-            FileText("src/app.py", "import os\nimport sys\n", 41, 42, 90, line_numbers=True),
+            models.ReadFile("src/app.py", offset=41, limit=2, line_numbers=True),
+            models.FileText("src/app.py", "import os\nimport sys\n", 41, 42, 90, line_numbers=True),
         ),
     ),
     "write_file": (
@@ -56,8 +40,8 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
         "Write a whole text file; overwrite=true replaces a file that was read.",
         ToolExample(
             "Create a file",
-            WriteFile("notes/todo.md", "- water the plants\n"),
-            Written("notes/todo.md", 19, created=True),
+            models.WriteFile("notes/todo.md", "- water the plants\n"),
+            models.Written("notes/todo.md", 19, created=True),
         ),
     ),
     "edit_file": (
@@ -68,8 +52,8 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
         ),
         ToolExample(
             "Change one setting",
-            EditFile("app.ini", "debug = true", "debug = false"),
-            Edited("app.ini", 1, (3,), 120),
+            models.EditFile("app.ini", "debug = true", "debug = false"),
+            models.Edited("app.ini", 1, (3,), 120),
         ),
     ),
     "delete_file": (
@@ -77,8 +61,8 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
         "Delete a file that was read before, or a directory; recursive=true with everything in it.",
         ToolExample(
             "Delete a directory with everything in it",
-            DeleteFile("build", recursive=True),
-            Deleted("build", 12),
+            models.DeleteFile("build", recursive=True),
+            models.Deleted("build", 12),
         ),
     ),
     "copy_file": (
@@ -89,8 +73,8 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
         ),
         ToolExample(
             "Copy a file",
-            CopyFile("config/app.ini", "config/app.old.ini"),
-            Transferred("config/app.ini", "config/app.old.ini", 1),
+            models.CopyFile("config/app.ini", "config/app.old.ini"),
+            models.Transferred("config/app.ini", "config/app.old.ini", 1),
         ),
     ),
     "move_file": (
@@ -101,8 +85,8 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
         ),
         ToolExample(
             "Rename a directory with three files",
-            MoveFile("doc", "docs"),
-            Transferred("doc", "docs", 3),
+            models.MoveFile("doc", "docs"),
+            models.Transferred("doc", "docs", 3),
         ),
     ),
     "glob_files": (
@@ -110,8 +94,8 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
         "Find files and directories by a pattern of their paths, such as **/*.py.",
         ToolExample(
             "Find all Python files",
-            GlobFiles("**/*.py"),
-            Found((Entry("src/app.py", "file", 840),), 1, 1),
+            models.GlobFiles("**/*.py"),
+            models.Found((models.Entry("src/app.py", "file", 840),), 1, 1),
         ),
     ),
     "grep_files": (
@@ -119,8 +103,8 @@ _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
         "Find lines in text files by a regular expression.",
         ToolExample(
             "Find where something is defined",
-            GrepFiles(r"def main\b", glob="**/*.py"),
-            Matches((FileMatch("src/app.py", 12, "def main() -> int:"),), 1, more=False),
+            models.GrepFiles(r"def main\b", glob="**/*.py"),
+            models.Matches((FileMatch("src/app.py", 12, "def main() -> int:"),), 1, more=False),
         ),
     ),
 }
