@@ -117,7 +117,7 @@ def _calls_in(parts: list[Any]) -> list[ToolCall]:
             continue
         name, call_id = reading.field(wanted, "name"), reading.field(wanted, "id")
         if isinstance(name, str):
-            name = _unescaped(name)
+            name = name[1:] if _ESCAPED_NAME.match(name) else name
         # A call whose arguments come in parts is not whole, and more of it may come.
         in_parts = reading.field(wanted, "partialArgs", "partial_args", "willContinue")
         given = CUT_OFF if in_parts else reading.field(wanted, "args")
@@ -137,7 +137,3 @@ def _response(result: Answer) -> dict[str, Any]:
 
 def _escaped(name: str) -> str:
     return f"_{name}" if _ODD_NAME.match(name) else name
-
-
-def _unescaped(name: str) -> str:
-    return name[1:] if _ESCAPED_NAME.match(name) else name
