@@ -1,4 +1,4 @@
-"""Messages between a call and its handler in another process: lines of JSON of bounded size.
+"""Messages to handlers in other processes: lines of JSON of bounded size.
 
 Reading a message runs no code: the host only uses types that it has loaded, and imports none.
 """
@@ -17,6 +17,8 @@ from toolstile_hookspecs.codecs import first_fault
 
 MAX_MESSAGE: Final = 128 * 2**20
 """The maximum size of a message in bytes."""
+MAX_ENCLOSED: Final = 16 * MAX_MESSAGE
+"""The same between a worker and its process, whose params and results are JSON within JSON."""
 MAIN: Final = "__toolstile_main__"
 """The name of the parent's `__main__` in the handler's process."""
 
@@ -133,29 +135,71 @@ class Done:
     says: Literal["done"] = "done"
 
 
-Message = Start | Call | Ask | Answer | Done
+@dataclass(frozen=True)
+class Load:
+    """A worker's first message to its process: import these modules, with this `sys.path`."""
+
+    path: list[str]
+    modules: list[str]
+    says: Literal["load"] = "load"
+
+
+@dataclass(frozen=True)
+class Take:
+    """A worker's request to run a handler; the fields are those of `DispatchedCall`."""
+
+    tool: str
+    params: str
+    traceparent: str | None
+    connection: str | None
+    says: Literal["take"] = "take"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The process is up, or about to run the handler; the worker answers whether it may."""
+
+    go: bool = True
+    says: Literal["ready"] = "ready"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The end of a `Take`, with the fields of its `DispatchOutcome`."""
+
+    outcome: list[Any]
+    says: Literal["ended"] = "ended"
+
+
+Message = Start | Call | Ask | Answer | Done | Load | Take | Ready | Ended
 _MESSAGES: Final[TypeAdapter[Message]] = TypeAdapter(
     Annotated[Message, Field(discriminator="says")]
 )
 
 
 class SocketChannel:
-    """Carries messages between a call and its handler, as lines over a socket."""
+    """Carries messages between two processes, as lines over a socket.
 
-    def __init__(self, end: socket) -> None:
+    Args:
+        end: The socket.
+        most: The maximum size of a message in bytes; `MAX_MESSAGE` by default.
+    """
+
+    def __init__(self, end: socket, most: int | None = None) -> None:
         self._end = end
+        self._most = most or MAX_MESSAGE
         self._lines = end.makefile("rb")
 
     def send(self, message: Message) -> None:
         """Send a message; raises `MessageError` if the message is too long."""
-        self._end.sendall(encoded(message) + b"\n")
+        self._end.sendall(encoded(message, self._most) + b"\n")
 
     def receive(self) -> Message:
         """Wait for the next message; raises `EOFError` at the end, `MessageError` for garbage."""
-        line = self._lines.readline(MAX_MESSAGE + 1)
-        if not line.endswith(b"\n") and len(line) <= MAX_MESSAGE:
+        line = self._lines.readline(self._most + 1)
+        if not line.endswith(b"\n") and len(line) <= self._most:
             raise EOFError
-        return decoded(line)
+        return decoded(line, self._most)
 
     def be_patient(self) -> None:
         """Wait for messages without a timeout from now on."""
@@ -172,22 +216,22 @@ class SocketChannel:
         self._end.close()
 
 
-def encoded(message: Message) -> bytes:
+def encoded(message: Message, most: int | None = None) -> bytes:
     """Return a message as JSON without line breaks; raises `MessageError` if it is too long."""
     try:
         text = json.dumps(message, default=vars, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise MessageError(f"it has no JSON form: {error}") from error
-    if len(text) > MAX_MESSAGE:
-        told = f"it takes {len(text):,} bytes, and {MAX_MESSAGE:,} are the most"
+    if len(text) > (most := most or MAX_MESSAGE):
+        told = f"it takes {len(text):,} bytes, and {most:,} are the most"
         raise MessageError(f"{told}; put large data into a file")
     return text
 
 
-def decoded(text: bytes) -> Message:
+def decoded(text: bytes, most: int | None = None) -> Message:
     """Return the message in a JSON text; raises `MessageError` if the text is not a message."""
-    if len(text) > MAX_MESSAGE + 1:
-        raise MessageError(f"it takes more than {MAX_MESSAGE:,} bytes")
+    if len(text) > (most := most or MAX_MESSAGE) + 1:
+        raise MessageError(f"it takes more than {most:,} bytes")
     try:
         return _MESSAGES.validate_python(json.loads(text))
     except ValidationError as error:

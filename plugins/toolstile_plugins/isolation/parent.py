@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import socket
-import subprocess
 import sys
-import threading
 from collections.abc import Generator
 from types import NoneType
 from typing import Any
@@ -22,7 +18,7 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, place_of, why_unwritable
-from toolstile_plugins.isolation.child_process import started
+from toolstile_plugins.isolation.child_process import ChildProcess
 from toolstile_plugins.isolation.messages import (
     MAIN,
     Call,
@@ -53,7 +49,7 @@ class IsolatedHandler:
         codec = result_codec(self._tool)
         if isinstance(codec, Codec) and (reason := codec.why_not_read_back()):
             raise RuntimeError(f"its result {NOT_READ_BACK}, to cross from its process: {reason}")
-        process = _Process()
+        process = ChildProcess(f"{__package__}.child")
         context.on_abandoned(process.kill)
         start = _start_message(self._tool, params, context)
         try:
@@ -131,60 +127,10 @@ def result_of(tool: Tool[Any, Any], done: Done) -> Any:
     return ToolResult(done.message, value, done.success, exclude_value_from_context=done.excluded)
 
 
-class _Process:
-    """The process of one handler; it is killed with its group, and always reaped."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._killed = False
-        self._ended = threading.Event()
-
-    def start(self) -> socket.socket:
-        """Start the process, and return its socket; raises `RuntimeError` if it was killed."""
-        with self._lock:
-            if self._killed:
-                raise RuntimeError(_NO_RESULT)
-            self._process, ours = started("toolstile_plugins.isolation.child")
-            threading.Thread(
-                target=self._reap, args=(self._process,), name="toolstile-reaper", daemon=True
-            ).start()
-            return ours
-
-    def kill(self) -> None:
-        """Kill the process and its group, without waiting."""
-        with self._lock:
-            self._killed = True
-            if self._process is not None and not self._ended.is_set():
-                _kill_group(self._process.pid)
-
-    def death(self) -> str:
-        process = self._process
-        if process is None or self._killed or not self._ended.wait(timeout=5):
-            return _NO_RESULT
-        status = process.returncode
-        how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
-        return f"its process ended without a result ({how})"
-
-    def _reap(self, process: subprocess.Popen[bytes]) -> None:
-        # The group is killed before the process is reaped, because the system may then reuse its
-        # number. It is killed at all, because its other processes would keep the pipe open.
-        with contextlib.suppress(ChildProcessError):
-            if hasattr(os, "waitid"):
-                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-            else:
-                # On macOS before Python 3.13. The rest of its group keeps the number in use.
-                process.wait()
-        with self._lock:
-            _kill_group(process.pid)
-            process.wait()
-            self._ended.set()
-
-
 class _Pipe(SocketChannel):
     """The channel to a process; raises `ProcessDied` if the process ends."""
 
-    def __init__(self, process: _Process) -> None:
+    def __init__(self, process: ChildProcess) -> None:
         super().__init__(process.start())
         self._process = process
 
@@ -204,10 +150,4 @@ class _Pipe(SocketChannel):
             raise ProcessDied(self._process.death()) from error
 
 
-def _kill_group(number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(number, signal.SIGKILL)
-
-
 _UNSENT = "its params cannot be sent to a separate process ({})"
-_NO_RESULT = "its process was ended before it gave a result"

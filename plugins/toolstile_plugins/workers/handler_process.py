@@ -1,7 +1,6 @@
 """The process of handlers: imports tools, then runs one handler at a time for its worker.
 
-Messages are lines of JSON: the modules, then for each call its params or the address of its host,
-the permission to begin, and the outcome.
+Its worker sends a `Load`, then for each call a `Take` with the params or the address of the host.
 """
 
 from __future__ import annotations
@@ -26,11 +25,20 @@ from toolstile_plugins.isolation.child_process import (
     parent_socket,
     tell,
 )
-from toolstile_plugins.isolation.messages import MAX_MESSAGE, Call
+from toolstile_plugins.isolation.messages import (
+    MAX_ENCLOSED,
+    MAX_MESSAGE,
+    Call,
+    Ended,
+    Load,
+    Ready,
+    SocketChannel,
+    Take,
+)
 from toolstile_plugins.isolation.proxies import Parent
 from toolstile_plugins.isolation.values import text_of, written
 from toolstile_plugins.workers.connections import HostAddress
-from toolstile_plugins.workers.handlers import JsonLines, tools_in
+from toolstile_plugins.workers.handlers import tools_in
 
 _UNREACHED = "{tool} was not run: its worker cannot reach its host. Retry later."
 _ADDRESS = (
@@ -44,30 +52,30 @@ _HOST_LOST = "Its host was lost while it ran."
 
 def main() -> None:
     """Run handlers until the other end of the socket is closed."""
-    with contextlib.closing(JsonLines(parent_socket())) as worker:
-        hello = worker.receive()
-        sys.path[:] = hello["path"]
-        tools = tools_in([importlib.import_module(name) for name in hello["modules"]])
-        worker.send({"up": True})
+    with contextlib.closing(SocketChannel(parent_socket(), MAX_ENCLOSED)) as worker:
+        load = cast("Load", worker.receive())
+        sys.path[:] = load.path
+        tools = tools_in([importlib.import_module(name) for name in load.modules])
+        worker.send(Ready())
 
         def begins() -> bool:
             """Ask the worker, immediately before the handler begins, whether it may."""
-            worker.send({"ready": True})
-            return bool(worker.receive()["go"])
+            worker.send(Ready())
+            return cast("Ready", worker.receive()).go
 
         while True:
             try:
-                request = worker.receive()
+                take = cast("Take", worker.receive())
             except EOFError:
                 return
-            tool, traceparent = tools[request["tool"]], request["traceparent"]
-            if request["connection"] is None:
-                outcome = _run_alone(tool, request["params"], traceparent, begins)
+            tool = tools[take.tool]
+            if take.connection is None:
+                outcome = _run_alone(tool, take.params, take.traceparent, begins)
             else:
-                address = HostAddress.from_json(request["connection"])
-                outcome = _run_connected(tool, address, traceparent, begins)
+                address = HostAddress.from_json(take.connection)
+                outcome = _run_connected(tool, address, take.traceparent, begins)
             flush_streams()
-            worker.send({"outcome": list(outcome)})
+            worker.send(Ended(list(outcome)))
 
 
 # --- handlers that need their host

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import json
 import logging
-import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -15,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolstile_hookspecs import ConfigurationError, Tool
 from toolstile_hookspecs.services.dispatcher import (
@@ -24,11 +21,18 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchOutcome,
     DispatchState,
 )
-from toolstile_plugins.isolation.child_process import started
+from toolstile_plugins.isolation.child_process import ChildProcess
+from toolstile_plugins.isolation.messages import (
+    MAX_ENCLOSED,
+    Ended,
+    Load,
+    Ready,
+    SocketChannel,
+    Take,
+)
 
 HANDLER_PROCESS: Final = f"{__package__}.handler_process"
 """The program of the processes."""
-_SENT = ("tool", "params", "traceparent", "connection")
 _DIED = "The process of its handler died while it ran."
 _NOT_STARTED = "The process of its handler did not start; see the log of the worker."
 
@@ -105,71 +109,44 @@ class HandlerProcesses:
             process.close()
 
 
-class JsonLines:
-    """Messages between a worker and a handler process, as lines of JSON over a socket."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._lines = connection.makefile("rb")
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Send a message; raises `OSError` if the other side has ended."""
-        self._connection.sendall(json.dumps(message).encode() + b"\n")
-
-    def receive(self) -> Any:
-        """Wait for a message; raises `EOFError` if the other side has ended."""
-        if not (line := self._lines.readline()):
-            raise EOFError
-        return json.loads(line)
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._lines.close()
-        self._connection.close()
-
-
 class _HandlerProcess:
     def __init__(self, modules: list[str]) -> None:
-        self._process, ours = started(HANDLER_PROCESS)
-        self._lines = JsonLines(ours)
+        self._process = ChildProcess(HANDLER_PROCESS)
+        self._channel = SocketChannel(self._process.start(), MAX_ENCLOSED)
         self.reason: str | None = None
-        self._lock = threading.Lock()
         self._is_up = False
         with suppress(OSError):
             # If the process has died already, the first receive raises.
-            self._lines.send({"path": sys.path, "modules": modules})
+            self._channel.send(Load(sys.path, modules))
 
     @property
     def is_alive(self) -> bool:
         """True if the process can take the next call."""
-        return self.reason is None and self._process.poll() is None
+        return self._process.is_alive
 
     def await_up(self) -> None:
         if not self._is_up:
-            self._lines.receive()
+            self._channel.receive()
             self._is_up = True
 
     def run(self, call: DispatchedCall, begin: Callable[[], bool]) -> DispatchOutcome:
         """Run a handler; raises `EOFError` or `OSError` if the process dies or is killed."""
         self.await_up()
-        self._lines.send({name: getattr(call, name) for name in _SENT})
-        if "outcome" not in (told := self._lines.receive()):
-            self._lines.send({"go": begin()})
-            told = self._lines.receive()
-        state, *rest = told["outcome"]
+        self._channel.send(Take(call.tool, call.params, call.traceparent, call.connection))
+        if not isinstance(told := self._channel.receive(), Ended):
+            self._channel.send(Ready(begin()))
+            told = cast("Ended", self._channel.receive())
+        state, *rest = told.outcome
         return DispatchOutcome(DispatchState(state), *rest)
 
     def kill(self, reason: str) -> None:
-        with self._lock:
-            self.reason = self.reason or reason
-            if self._process.returncode is None:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+        self.reason = self.reason or reason
+        self._process.kill()
 
     def close(self) -> None:
-        self.kill("It was closed.")
+        self._process.kill()
         self._process.wait()
-        self._lines.close()
+        self._channel.close()
 
 
 log = logging.getLogger("toolstile.workers")
