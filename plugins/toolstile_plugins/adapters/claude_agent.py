@@ -28,10 +28,10 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.support.text import cut, legible
-from toolstile_plugins.adapters.shared import TOKEN, FrameworkImport, foreign_tool, question
+from toolstile_plugins.adapters.shared import TOKEN, foreign_tool, importing, question
 from toolstile_plugins.dialects.parse import opened
 
-with FrameworkImport("claude-agent"):
+with importing("claude-agent"):
     from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, ResultMessage
     from claude_agent_sdk.types import (
         HookCallback,
@@ -324,7 +324,6 @@ class SessionCalls:
     # --- Our tools
 
     async def read(self, call: ToolCall) -> Read:
-        """Return the answer to a call of our tools."""
         known = _taken(self._known, _same(call))
         if isinstance(known, Read):
             return known

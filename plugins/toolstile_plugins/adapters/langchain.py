@@ -31,17 +31,16 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_plugins.adapters.shared import (
     TOKEN,
-    ControlFlow,
     ForeignRun,
-    FrameworkImport,
     foreign_tool,
+    importing,
     offered,
     question,
 )
 from toolstile_plugins.adapters.turns import Turns, id_in
 from toolstile_plugins.dialects.parse import opened
 
-with FrameworkImport("langchain"):
+with importing("langchain"):
     from langchain_core.messages import AIMessage, ToolMessage
     from langchain_core.runnables import RunnableConfig, ensure_config
     from langchain_core.tools import BaseTool, ToolException, tool as made_tool
@@ -59,7 +58,6 @@ OWN_ID: Final = "toolstile_call_id"
 """The key of the host's id, which an earlier release did not have."""
 NODE_RUN: Final = "langgraph_checkpoint_ns"
 """The key in a call's `meta` of the run of its node: LangGraph's name for it."""
-_CONTROL: Final = ControlFlow(failures=(ToolException, ValidationError), pauses=(GraphBubbleUp,))
 _CLOSED: Final[dict[str, Any]] = {"type": "object", "additionalProperties": False}
 _ANSWERS: Final = (Answer.APPROVED, Answer.DENIED, Answer.EDITED)
 _NOT_ENDED: Final = {Status.RAISED, Status.CANCELLED, Status.DEADLINE}
@@ -109,7 +107,6 @@ class OfferedTool(BaseTool):
 
     @classmethod
     def of(cls, shown: ToolSchema, calls: _Calls) -> OfferedTool:
-        """Return the tool with the schema that models read."""
         schema: dict[str, Any] = {"properties": {}, **shown.parameters}
         made = cls(name=shown.name, description=shown.description, args_schema=schema)
         made._calls = calls
@@ -169,7 +166,6 @@ class GovernedTool(BaseTool):
         return await BaseTool.ainvoke(self, input, config, **kwargs)
 
     def run(self, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run their tool within a call of ours; return its result."""
         shown, whole = self._parted(tool_input)
         node, call_id = _NodeRun.of(kwargs.get("config")), kwargs.get("tool_call_id")
         one = _TheirRun()
@@ -177,14 +173,13 @@ class GovernedTool(BaseTool):
         def call(arguments: dict[str, Any]) -> Any:
             return one.keep(self._theirs.run(whole(arguments), *args, **kwargs))
 
-        with one.run.steering():
+        with one.steering():
             outcome = self._calls.dispatch(
-                node.call(self.name, shown, call_id), node, one.run.using_sync(call)
+                node.call(self.name, shown, call_id), node, one.using_sync(call)
             )
         return one.answer(outcome, call_id)
 
     async def arun(self, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run their tool within a call of ours; return its result."""
         shown, whole = self._parted(tool_input)
         node, call_id = _NodeRun.of(kwargs.get("config")), kwargs.get("tool_call_id")
         one = _TheirRun()
@@ -192,9 +187,9 @@ class GovernedTool(BaseTool):
         async def call(arguments: dict[str, Any]) -> Any:
             return one.keep(await self._theirs.arun(whole(arguments), *args, **kwargs))
 
-        with one.run.steering():
+        with one.steering():
             outcome = await self._calls.adispatch(
-                node.call(self.name, shown, call_id), node, one.run.using(call)
+                node.call(self.name, shown, call_id), node, one.using(call)
             )
         return one.answer(outcome, call_id)
 
@@ -221,10 +216,10 @@ def _governed_class(kind: type[BaseTool]) -> type[BaseTool]:
     return type(f"Governed{kind.__name__}", (GovernedTool, kind), {"__module__": __name__})
 
 
-class _TheirRun:
+class _TheirRun(ForeignRun):
     def __init__(self) -> None:
-        self.run = ForeignRun(_CONTROL)
-        self._returned: Any = None
+        super().__init__((GraphBubbleUp,), (ToolException, ValidationError))
+        self._object: Any = None
         self._content: Any = None
 
     def keep(self, returned: Any) -> Any:
@@ -233,7 +228,7 @@ class _TheirRun:
         Raises:
             ToolException: With the text of an object that is marked as an error.
         """
-        self._returned = self._content = returned
+        self._object = self._content = returned
         if isinstance(returned, ToolMessage):
             if returned.status == "error":
                 raise ToolException(str(returned.text))
@@ -242,8 +237,8 @@ class _TheirRun:
 
     def answer(self, outcome: Outcome, call_id: str | None) -> Any:
         """Return the result for their agent: the object that their tool returned, or our text."""
-        if outcome.success and self.run.given(outcome) is self._content:
-            return self._returned
+        if outcome.success and self.given(outcome) is self._content:
+            return self._object
         return _message(outcome, call_id, is_error=not outcome.success)
 
 
@@ -274,7 +269,6 @@ class _Calls:
     async def adispatch(
         self, call: ToolCall, node: _NodeRun, using: ForeignCall | None = None
     ) -> Outcome:
-        """Dispatch a call; see `dispatch`."""
         if node.name is None:
             return await self._outcome(call, node, using)
         ended = asyncio.get_running_loop().create_future()
@@ -348,7 +342,6 @@ class _NodeRun:
 
     @classmethod
     def of(cls, config: RunnableConfig | None) -> _NodeRun:
-        """Return the run with this configuration."""
         values = ensure_config(config).get("configurable", {})
         is_graph = "__pregel_scratchpad" in values
         return cls(values, values["checkpoint_ns"] if is_graph else None)
@@ -359,7 +352,6 @@ class _NodeRun:
         return self.name is not None and bool(self.values.get("__pregel_resuming"))
 
     def call(self, tool: str, arguments: Any, call_id: str | None) -> ToolCall:
-        """Return a call that the node makes."""
         meta = {} if self.name is None else {NODE_RUN: self.name}
         if call_id is None or self.name is None:  # called by hand
             return ToolCall(tool, arguments, meta=meta, provider_id=call_id or "")

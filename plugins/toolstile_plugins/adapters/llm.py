@@ -25,17 +25,15 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.adapters import shared
 from toolstile_plugins.adapters.shared import (
-    TOKEN,
-    ControlFlow,
     ForeignRun,
-    FrameworkImport,
     answer,
     foreign_tool,
+    importing,
     offered,
 )
 from toolstile_plugins.dialects.parse import opened
 
-with FrameworkImport("llm"):
+with importing("llm"):
     import llm
     from llm import PauseChain, ServerSideTool
     from llm.models import ToolDef
@@ -43,7 +41,7 @@ with FrameworkImport("llm"):
 __all__ = ("CallFailed", "CallWaits", "answer", "foreign_tools", "governed", "toolset")
 
 _Implementation = Callable[..., Any]
-_CONTROL: Final = ControlFlow(pauses=(PauseChain,))
+_PAUSES: Final = (PauseChain,)
 
 
 class CallFailed(Exception):
@@ -169,12 +167,12 @@ def _governed(calls: _Calls, tool: Any) -> _Implementation:
         return lambda arguments: theirs(**arguments, **more)
 
     def now(call: llm.ToolCall) -> Any:
-        run = ForeignRun(_CONTROL)
+        run = ForeignRun(_PAUSES)
         with run.steering():
             return run.given(calls.now(_call(tool.name, call), run.using_sync(bound(call))))
 
     async def later(call: llm.ToolCall) -> Any:
-        run, start = ForeignRun(_CONTROL), bound(call)
+        run, start = ForeignRun(_PAUSES), bound(call)
 
         async def within(arguments: dict[str, Any]) -> Any:
             if inspect.iscoroutinefunction(theirs):
@@ -232,23 +230,11 @@ class _Calls:
             CallWaits: When it waits for a person.
             CallFailed: When it was refused or rolled back.
         """
-        kept = shared.waiting(self.tools, call.wire_id, call)
-        if kept is None or kept.answer is None:
-            return self._seen(self.tools.dispatch(call, using=using), call)
-        resumed = shared.as_kept(call, kept)
-        outcome = self.tools.resume(resumed, kept.question[TOKEN], kept.answer, using=using)
-        shared.went_on(self.tools, kept)
-        return self._seen(outcome, call)
+        return self._seen(shared.dispatch(self.tools, call, using), call)
 
     async def later(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
         """Dispatch a call; see `now`."""
-        kept = shared.waiting(self.tools, call.wire_id, call)
-        if kept is None or kept.answer is None:
-            return self._seen(await self.tools.adispatch(call, using=using), call)
-        resumed, token = shared.as_kept(call, kept), kept.question[TOKEN]
-        outcome = await self.tools.aresume(resumed, token, kept.answer, using=using)
-        shared.went_on(self.tools, kept)
-        return self._seen(outcome, call)
+        return self._seen(await shared.adispatch(self.tools, call, using), call)
 
     def _seen(self, outcome: Outcome, call: ToolCall) -> Outcome:
         is_pending = outcome.status is Status.PENDING

@@ -38,19 +38,17 @@ from toolstile_hookspecs.execution.prompt_tools import section_tools
 from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.support.eager_task import begin
 from toolstile_plugins.adapters.shared import (
-    TOKEN,
-    ControlFlow,
     ForeignPause,
     ForeignRun,
-    FrameworkImport,
     digest_of,
     foreign_tool,
+    importing,
     read_json,
 )
 from toolstile_plugins.adapters.turns import Turns
 from toolstile_plugins.dialects.parse import opened
 
-with FrameworkImport("openai-agents"):
+with importing("openai-agents"):
     from agents import FunctionTool, RunContextWrapper, RunState, Tool, ToolApprovalItem
     from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
     from agents.tool_context import ToolContext
@@ -61,9 +59,6 @@ with FrameworkImport("openai-agents"):
 
 class _Paused(Exception):
     """Their tool waits for a person, by its own rule."""
-
-
-_CONTROL: Final = ControlFlow(pauses=(_Paused,))
 
 
 def toolset(tools: ExecutorHandle) -> list[Tool]:
@@ -166,7 +161,6 @@ class _Tool(FunctionTool):
 
     @property
     def needs_approval(self) -> Any:
-        """Ask if the arguments are an object."""
         text = _arguments()
         return self._asks if text is None or isinstance(read_json(text), dict) else False
 
@@ -215,7 +209,7 @@ def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
         return visit.question is not None
 
     async def invoke(context: ToolContext[Any], text: str) -> Any:
-        run = ForeignRun(_CONTROL)
+        run = ForeignRun((_Paused,))
 
         async def within(arguments: dict[str, Any]) -> Any:
             returned = await bare.on_invoke_tool(context, json.dumps(arguments))
@@ -269,7 +263,6 @@ class _Gate:
         self._standing: dict[int, _Turn] = {}
 
     def offers(self, tool: OurTool[Any, Any]) -> bool:
-        """Return whether a tool can be called now."""
         return any(each is tool for each in self.tools.prompt.tools(self.tools.session))
 
     async def visit(
@@ -291,25 +284,16 @@ class _Gate:
     async def outcome(
         self, context: ToolContext[Any], name: str, text: str, using: ForeignCall | None = None
     ) -> Outcome:
-        """Return the outcome of a call, which the SDK has asked about or a person has answered."""
         visit, call = visit_of(context.tool_call_id), _call(name, text, context.tool_call_id)
-        outcome = await (
-            self._resumed(_of_run(context, call), using) if visit is None else visit.end(using)
-        )
+        if visit is None:  # a person has answered, or the SDK has not asked
+            approved = ApprovalAnswer.approve()
+            outcome = await shared.adispatch(self.tools, _of_run(context, call), using, approved)
+        else:
+            outcome = await visit.end(using)
         if outcome.status is Status.PENDING:
             shared.waits(self.tools, outcome, call)
         if outcome.is_error and (span := get_current_span()) is not None:
             span.set_error({"message": f"{name}: {outcome.status}", "data": None})
-        return outcome
-
-    async def _resumed(self, call: ToolCall, using: ForeignCall | None) -> Outcome:
-        """Resume a waiting call, or dispatch a call that the SDK has not asked about."""
-        if (kept := shared.waiting(self.tools, call.wire_id, call)) is None:
-            return await self.tools.adispatch(call, using=using)
-        given, token = kept.answer or ApprovalAnswer.approve(), kept.question[TOKEN]
-        call = shared.as_kept(call, kept)
-        outcome = await self.tools.aresume(call, token, given, using=using)
-        shared.went_on(self.tools, kept)
         return outcome
 
     async def _turn(self, context: RunContextWrapper[Any], call_id: str) -> _Turn:
@@ -350,6 +334,7 @@ def _call_of(item: ToolApprovalItem) -> ToolCall:
 
 
 def _arguments() -> str | None:
+    """Return the arguments as the model wrote them, which only the span of the tool has."""
     span = get_current_span()
     data = None if span is None else span.span_data
     return data.input if isinstance(data, FunctionSpanData) else None
@@ -368,7 +353,6 @@ class Visit:
 
     @property
     def question(self) -> Outcome | None:
-        """The outcome of a call that waits for a person."""
         outcome = self._outcome
         return outcome if outcome is not None and outcome.status is Status.PENDING else None
 
@@ -380,7 +364,6 @@ class Visit:
             self._error = error
 
     async def end(self, using: ForeignCall | None) -> Outcome:
-        """Return the outcome, now that the SDK runs the tool."""
         del using
         self.is_over = True
         if self._outcome is None:
@@ -418,7 +401,6 @@ class HeldVisit(Visit):
             raise
 
     async def end(self, using: ForeignCall | None) -> Outcome:
-        """Let the tool run; return the outcome."""
         if using is not None and not self._entered.done():
             self._entered.set_result(using)
         await self._task

@@ -24,17 +24,16 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.adapters.shared import (
     TOKEN,
-    ControlFlow,
     ForeignRun,
-    FrameworkImport,
     foreign_tool,
+    importing,
     offered,
     question,
 )
 from toolstile_plugins.adapters.turns import Turns, id_in
 from toolstile_plugins.dialects.parse import opened
 
-with FrameworkImport("pydantic-ai"):
+with importing("pydantic-ai"):
     from pydantic_ai import (
         AbstractToolset,
         ApprovalRequired,
@@ -57,7 +56,6 @@ class _AsGiven:
     """Lets all arguments pass: our stages check them, and name every fault at once."""
 
     def validate_json(self, input: str | bytes | bytearray, **_: Any) -> dict[str, Any]:  # noqa: A002 - pydantic's word
-        """Return the arguments as the model wrote them."""
         try:
             found: Any = json.loads(input)
         except ValueError:
@@ -65,13 +63,7 @@ class _AsGiven:
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {_TEXT: input}
 
     def validate_python(self, input: Any, **_: Any) -> Any:  # noqa: A002 - pydantic's word
-        """Return the arguments unchanged."""
         return input
-
-
-_CONTROL: Final = ControlFlow(
-    failures=(ModelRetry, ToolFailed), pauses=(ApprovalRequired, CallDeferred)
-)
 
 
 def toolset(tools: ExecutorHandle, *, id: str = "toolstile") -> AbstractToolset[Any]:  # noqa: A002 - pydantic-ai's word
@@ -130,11 +122,9 @@ class OfferedToolset(AbstractToolset[Any]):
 
     @property
     def id(self) -> str:
-        """The id of the toolset."""
         return self.own_id
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """Return the tools that can be called in this step."""
         del ctx
         return {
             shown.name: ToolsetTool(
@@ -153,10 +143,9 @@ class OfferedToolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Dispatch a call; return the text that the model reads."""
         del tool
         try:
-            return read(await self.calls.dispatch(name, tool_args, ctx))
+            return _read(await self.calls.dispatch(name, tool_args, ctx))
         except VisibilityExpansionRequired as request:
             return opened(self.calls.tools, request)
 
@@ -172,13 +161,21 @@ class GovernedToolset(WrapperToolset[Any]):
         found = await super().get_tools(ctx)
         for name in found:
             foreign_tool(self.calls.tools, name, "foreign_tools(toolset)")
-        return {name: _Governed.of(tool) for name, tool in found.items()}
+        return {
+            name: _Governed(
+                toolset=tool.toolset,
+                tool_def=tool.tool_def,
+                max_retries=tool.max_retries,
+                args_validator=_AsGiven(),
+                theirs=tool,
+            )
+            for name, tool in found.items()
+        }
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Run their tool within a call of ours; return its result."""
-        run = ForeignRun(_CONTROL)
+        run = ForeignRun((ApprovalRequired, CallDeferred), (ModelRetry, ToolFailed))
         theirs = tool.theirs if isinstance(tool, _Governed) else tool
 
         async def call(arguments: dict[str, Any]) -> Any:
@@ -188,22 +185,12 @@ class GovernedToolset(WrapperToolset[Any]):
         with run.steering():
             outcome = await self.calls.dispatch(name, tool_args, ctx, run.using(call))
         run.raise_own(outcome)
-        return run.given(outcome) if outcome.success else read(outcome)
+        return run.given(outcome) if outcome.success else _read(outcome)
 
 
 @dataclass(kw_only=True)
 class _Governed(ToolsetTool[Any]):
     theirs: ToolsetTool[Any]
-
-    @classmethod
-    def of(cls, tool: ToolsetTool[Any]) -> _Governed:
-        return cls(
-            toolset=tool.toolset,
-            tool_def=tool.tool_def,
-            max_retries=tool.max_retries,
-            args_validator=_AsGiven(),
-            theirs=tool,
-        )
 
 
 async def _validated(
@@ -264,8 +251,7 @@ class _Calls:
         return outcome
 
 
-def read(outcome: Outcome) -> str:
-    """Return the text of a call for the model; of a failed call, raise it as `ToolFailed`."""
+def _read(outcome: Outcome) -> str:
     if outcome.is_error:
         raise ToolFailed(outcome.text)
     return outcome.text

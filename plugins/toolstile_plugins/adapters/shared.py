@@ -6,9 +6,8 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
-from types import TracebackType
 from typing import Any, Final
 
 from importlib_metadata import PackageNotFoundError, requires, version
@@ -18,6 +17,7 @@ from toolstile_hookspecs import (
     ApprovalAnswer,
     DefinitionError,
     ExecutorHandle,
+    ForeignCall,
     ForeignTool,
     Interrupt,
     Outcome,
@@ -36,44 +36,25 @@ from toolstile_hookspecs.support.text import extra_remedy
 _NAME: Final = re.compile(r"[\w.-]+")
 
 
-class FrameworkImport:
-    """Explains why an import of a framework failed, and names the releases in its extra."""
-
-    def __init__(self, extra: str) -> None:
-        self._extra = extra
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(
-        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
-    ) -> None:
-        if not isinstance(error, ImportError):
-            return
+@contextmanager
+def importing(extra: str) -> Generator[None]:
+    """Explain why an import of a framework failed, and name the releases in its extra."""
+    try:
+        yield
+    except ImportError as error:
         stated = [each.partition("; extra == ") for each in requires("toolstile") or ()]
-        needed = [release for release, _, of in stated if of.strip("\"'") == self._extra]
-        here = " and ".join(_installed(_NAME.findall(each)[0]) for each in needed)
+        needed = [release for release, _, of in stated if of.strip("\"'") == extra]
+        here: list[str] = []
+        for name in (_NAME.findall(each)[0] for each in needed):
+            try:
+                here.append(f"{name} {version(name)}")
+            except PackageNotFoundError:
+                here.append(f"no {name}")
         raise ImportError(
-            f"The adapter works with {' and '.join(needed)}, and here is {here} ({error}). "
-            f"{extra_remedy(self._extra)}.",
+            f"The adapter works with {' and '.join(needed)}, and here is {' and '.join(here)} "
+            f"({error}). {extra_remedy(extra)}.",
             name=error.name,
         ) from error
-
-
-def _installed(name: str) -> str:
-    try:
-        return f"{name} {version(name)}"
-    except PackageNotFoundError:
-        return f"no {name}"
-
-
-@dataclass(frozen=True)
-class ControlFlow:
-    """The exceptions that the tools of a framework use as control flow."""
-
-    failures: tuple[type[BaseException], ...] = ()
-    """Exceptions that the framework shows to its model; the call has failed."""
-    pauses: tuple[type[BaseException], ...] = ()
-    """Exceptions that pause or end the run; the call is only rolled back."""
 
 
 class ForeignPause(Interrupt):
@@ -81,10 +62,20 @@ class ForeignPause(Interrupt):
 
 
 class ForeignRun:
-    """One run of their tool: `using` runs it within our call, and `given` returns its result."""
+    """One run of their tool: `using` runs it within our call, and `given` returns its result.
 
-    def __init__(self, control: ControlFlow) -> None:
-        self._control = control
+    Args:
+        pauses: Exceptions of the framework that pause or end its run; the call is only rolled back.
+        failures: Exceptions that the framework shows to its model; the call has failed.
+    """
+
+    def __init__(
+        self,
+        pauses: tuple[type[BaseException], ...],
+        failures: tuple[type[BaseException], ...] = (),
+    ) -> None:
+        self._pauses = pauses
+        self._failures = failures
         self._raised: BaseException | None = None
         self._returned: Any = None
         self._shown: Any = self  # as no result is
@@ -147,10 +138,9 @@ class ForeignRun:
         """Raise an exception of ours in place of their control flow."""
         try:
             yield
-        except (*self._control.failures, *self._control.pauses) as error:
+        except (*self._failures, *self._pauses) as error:
             self._raised = error
-            is_pause = isinstance(error, self._control.pauses)
-            ours = ForeignPause if is_pause else ToolValidationError
+            ours = ForeignPause if isinstance(error, self._pauses) else ToolValidationError
             raise ours(str(error)) from error
 
 
@@ -175,12 +165,7 @@ def offered(tools: ExecutorHandle) -> list[ToolSchema]:
 
 
 def question(outcome: Outcome) -> dict[str, str]:
-    """Return the question of a call that waits for a person, as plain text.
-
-    Returns:
-        `toolstile_token`, which resumes the call, and `question`; `diff` and `ticket` if it has
-        them.
-    """
+    """Return the question of a call that waits, and the token that resumes it, as plain text."""
     shown = {"ticket": APPROVAL_TICKET, "diff": DIFF, TOKEN: APPROVAL_TOKEN}
     attributes = outcome.event.attributes
     return {
@@ -230,12 +215,35 @@ def waiting(
     return max(left, key=lambda kept: kept.answer is None, default=None)
 
 
-def as_kept(call: ToolCall, kept: WaitingCall) -> ToolCall:
-    """Return a call that resumes under the id by which it waits."""
-    return replace(call, id=kept.id or kept.call_id)
+def dispatch(tools: ExecutorHandle, call: ToolCall, using: ForeignCall | None) -> Outcome:
+    """Dispatch a call, or resume it if it waits and has an answer."""
+    kept = waiting(tools, call.wire_id, call)
+    if kept is None or kept.answer is None:
+        return tools.dispatch(call, using=using)
+    asked = replace(call, id=kept.id or kept.call_id)
+    outcome = tools.resume(asked, kept.question[TOKEN], kept.answer, using=using)
+    end_waiting(tools, kept)
+    return outcome
 
 
-def went_on(tools: ExecutorHandle, kept: WaitingCall) -> None:
+async def adispatch(
+    tools: ExecutorHandle,
+    call: ToolCall,
+    using: ForeignCall | None,
+    unanswered: ApprovalAnswer | None = None,
+) -> Outcome:
+    """Dispatch or resume a call; `unanswered` is the answer if the framework has asked itself."""
+    kept = waiting(tools, call.wire_id, call)
+    given = None if kept is None else kept.answer or unanswered
+    if kept is None or given is None:
+        return await tools.adispatch(call, using=using)
+    asked = replace(call, id=kept.id or kept.call_id)
+    outcome = await tools.aresume(asked, kept.question[TOKEN], given, using=using)
+    end_waiting(tools, kept)
+    return outcome
+
+
+def end_waiting(tools: ExecutorHandle, kept: WaitingCall) -> None:
     """Note that a call does not wait any longer."""
     tools.session[WaitingCall].append(WaitingCall(kept.call_id, digest=kept.digest))
 

@@ -116,8 +116,8 @@ def _calls_in(parts: list[Any]) -> list[ToolCall]:
         if wanted is None:
             continue
         name, call_id = reading.field(wanted, "name"), reading.field(wanted, "id")
-        if isinstance(name, str):
-            name = name[1:] if _ESCAPED_NAME.match(name) else name
+        if isinstance(name, str) and _ESCAPED_NAME.match(name):
+            name = name[1:]
         # A call whose arguments come in parts is not whole, and more of it may come.
         in_parts = reading.field(wanted, "partialArgs", "partial_args", "willContinue")
         given = CUT_OFF if in_parts else reading.field(wanted, "args")

@@ -114,27 +114,23 @@ def inline(schema: Schema) -> Schema:
     An object of any kind stands for a schema within itself and for a missing one. It
     stands for the rest, too, when the result grows too large.
     """
-    return _Inliner(schema).inlined(schema, ())
+    nodes = 0
 
-
-class _Inliner:
-    def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._nodes = 0
-
-    def inlined(self, schema: Schema, within: tuple[str, ...]) -> Schema:
-        self._nodes += 1
-        rest = {key: value for key, value in schema.items() if key not in DEFINITIONS}
+    def inlined(part: Schema, within: tuple[str, ...] = ()) -> Schema:
+        nonlocal nodes
+        nodes += 1
+        rest = {key: value for key, value in part.items() if key not in DEFINITIONS}
         reference = rest.pop("$ref", None)
+        rest = map_subschemas(rest, lambda inner: inlined(inner, within))
         if reference is None:
-            return map_subschemas(rest, lambda part: self.inlined(part, within))
+            return rest
         name = str(reference).rsplit("/", 1)[-1].lstrip("#") or "object"
-        target = resolve(self._root, reference)
-        if target is None or reference in within or self._nodes > MAX_NODES:
-            meant = {"type": "object", "description": f"Another {name}, of the same shape."}
-        else:
-            meant = self.inlined(target, (*within, cast("str", reference)))
-        return {**meant, **map_subschemas(rest, lambda part: self.inlined(part, within))}
+        target = resolve(schema, reference)
+        if target is None or reference in within or nodes > MAX_NODES:
+            return {"type": "object", "description": f"Another {name}, of the same shape.", **rest}
+        return {**inlined(target, (*within, cast("str", reference))), **rest}
+
+    return inlined(schema)
 
 
 def object_rooted(schema: Schema) -> Schema:

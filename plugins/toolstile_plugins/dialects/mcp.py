@@ -18,6 +18,7 @@ from pydantic_core import from_json
 
 from toolstile_hookspecs import (
     AudioContent,
+    Content,
     Contents,
     EmbeddedResource,
     ImageContent,
@@ -57,29 +58,19 @@ def blocks(contents: Contents, preface: str = "") -> list[Block]:
     return [{"type": "text", "text": preface}, *shapes] if preface else shapes
 
 
-def _block(
-    part: TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink,
-) -> Block:
-    shape: Block = {"type": part.type, **_fields(part)}
-    if part.annotations is not None:
-        shape["annotations"] = dict(part.annotations)
-    return shape
-
-
-def _fields(
-    part: TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink,
-) -> Block:
+def _block(part: Content) -> Block:
+    shape: Block = {"type": part.type}
     match part:
         case TextContent():
-            return {"text": part.text}
+            shape["text"] = part.text
         case ImageContent() | AudioContent():
-            return {"data": part.data, "mimeType": part.mime_type}
+            shape |= {"data": part.data, "mimeType": part.mime_type}
         case EmbeddedResource():
             # A resource that holds nothing is one without a text.
             held = {"blob": part.blob} if part.blob is not None else {"text": part.text or ""}
-            return {"resource": _known(uri=part.uri, mimeType=part.mime_type, **held)}
+            shape["resource"] = _known(uri=part.uri, mimeType=part.mime_type, **held)
         case ResourceLink():
-            return _known(
+            shape |= _known(
                 uri=part.uri,
                 name=part.name,
                 title=part.title,
@@ -87,6 +78,9 @@ def _fields(
                 mimeType=part.mime_type,
                 size=part.size,
             )
+    if part.annotations is not None:
+        shape["annotations"] = dict(part.annotations)
+    return shape
 
 
 def _known(**fields: Any) -> Block:
@@ -116,7 +110,13 @@ class Mcp:
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one result of `tools/call` for each outcome."""
-        return [_with_feedback(_result(each), each.feedback) for each in map(answer, outcomes)]
+        shapes: list[dict[str, Any]] = []
+        for each in map(answer, outcomes):
+            shape = _result(each)
+            if each.feedback:
+                shape["content"] = [*shape["content"], {"type": "text", "text": each.feedback}]
+            shapes.append(shape)
+        return shapes
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
         """Return the `tools/call` requests of recorded JSON-RPC, None for anything else."""
@@ -131,8 +131,17 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
         "title": tool.name.replace("_", " ").replace("-", " ").strip().capitalize() or tool.name,
         "description": reading.with_examples(tool),
         "inputSchema": {**dereferenced(params_schema(tool)), "type": "object"},
-        "annotations": _annotations(tool),
     }
+    # Clients assume the worse if a hint is missing. So no hint says whether a `read` reaches the
+    # open world, nor whether a `write` destroys: neither follows from the category.
+    hints: dict[str, Any] = {"readOnlyHint": tool.category == "read"}
+    if tool.category == "delete":
+        hints["destructiveHint"] = True
+    if tool.category == "side_effect":
+        hints["openWorldHint"] = True
+    if tool.category != "read" and tool.idempotency is not None:
+        hints["idempotentHint"] = tool.idempotency.strategy != "none"
+    definition["annotations"] = hints
     meta = {VERSION_META: tool.version, TAGS_META: list(tool.tags)}
     if known := {name: value for name, value in meta.items() if value}:
         definition["_meta"] = known
@@ -140,24 +149,6 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
     if output is not None:
         definition["outputSchema"] = copy.deepcopy(output.schema)
     return definition
-
-
-def _annotations(tool: Tool[Any, Any]) -> dict[str, Any]:
-    """Return the hints that follow from the tool's declarations.
-
-    A hint that does not follow from the category is left out, so that clients assume the worse.
-    So it is not said whether a `read` reaches the open world, nor whether a `write` destroys.
-    """
-    if tool.category == "read":
-        return {"readOnlyHint": True}
-    hints: dict[str, Any] = {"readOnlyHint": False}
-    if tool.category == "delete":
-        hints["destructiveHint"] = True
-    if tool.category == "side_effect":
-        hints["openWorldHint"] = True
-    if tool.idempotency is not None:
-        hints["idempotentHint"] = tool.idempotency.strategy != "none"
-    return hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +183,6 @@ def _output(tool: Tool[Any, Any]) -> _Output | None:
     return _Output(opened(wrapped), wraps=True)
 
 
-def _with_feedback(shape: dict[str, Any], feedback: str) -> dict[str, Any]:
-    if feedback:
-        shape["content"] = [*shape["content"], {"type": "text", "text": feedback}]
-    return shape
-
-
 def _result(result: Answer) -> dict[str, Any]:
     shape: dict[str, Any] = {
         "content": [{"type": "text", "text": result.text}],
@@ -211,11 +196,11 @@ def _result(result: Answer) -> dict[str, Any]:
         shape["content"] = blocks(result.contents, result.preface)
         structured = result.contents.structured
     elif output is not None:
-        structured = _structured(output, result.data)
-        value = structured.get(WRAPPED) if output.wraps else None
-        if isinstance(value, str) and len(value) > len(result.text) > 0:
-            # The host has cut the text.
-            structured = {WRAPPED: result.text}
+        value: Any = None if result.data is None else from_json(result.data)
+        if output.wraps and isinstance(value, str) and len(value) > len(result.text) > 0:
+            value = result.text  # the host has cut it
+        is_object = isinstance(cast("object", value), dict) and not output.wraps
+        structured = value if result.data is None or is_object else {WRAPPED: value}
     if output is not None:
         structured = {} if structured is None else structured
         is_read = result.contents is None
@@ -242,15 +227,6 @@ def _misfit(tool: Tool[Any, Any], structured: Any, *, is_read: bool) -> str | No
 def _structures(tool: Tool[Any, Any]) -> SchemaCodec:
     output = _output(tool)
     return SchemaCodec(output.schema if output is not None else {}, owner=f"Tool {tool.name!r}")
-
-
-def _structured(output: _Output, data: bytes | None) -> dict[str, Any]:
-    if data is None:
-        return {}
-    value: object = from_json(data)
-    if isinstance(value, dict) and not output.wraps:
-        return cast("dict[str, Any]", value)
-    return {WRAPPED: value}
 
 
 def _requested(entry: object) -> list[ToolCall]:

@@ -159,19 +159,20 @@ def _calls_in(entries: list[Any]) -> list[ToolCall]:
     for entry in entries:
         if reading.field(entry, "type") == FUNCTION_CALL:
             calls.append(_call(entry, reading.field(entry, "call_id", "id")))
-        tool_calls = _tool_calls(entry)
+        # A call may come alone, without its message.
+        tool_calls = reading.items(reading.field(entry, "tool_calls"))
+        tool_calls = [entry] if _is_call(entry) else tool_calls
         for call in tool_calls:
             function = reading.field(call, "function")
             if function is not None and not isinstance(function, (str, int, float, list)):
                 calls.append(_call(function, reading.field(call, "id")))
-        if not tool_calls and (legacy := _legacy_call(entry)) is not None:
+        # A message from before `tool_calls` has one call, without an id. A part of Gemini's has the
+        # same field, and no role.
+        legacy = reading.field(entry, FUNCTION_CALL)
+        is_legacy = not tool_calls and reading.field(entry, "role") == "assistant"
+        if is_legacy and isinstance(reading.field(legacy, "name"), str):
             calls.append(_call(legacy, None))
     return calls
-
-
-def _tool_calls(entry: object) -> list[Any]:
-    """Return the calls of a message; of a call that was taken out of its message, itself."""
-    return [entry] if _is_call(entry) else reading.items(reading.field(entry, "tool_calls"))
 
 
 def _is_call(entry: object) -> bool:
@@ -183,14 +184,6 @@ def _is_call(entry: object) -> bool:
     # A schema has the same type and name, and no id.
     has_id = reading.field(entry, "id") is not None
     return is_function and has_id and isinstance(reading.field(function, "name"), str)
-
-
-def _legacy_call(entry: object) -> object | None:
-    """Return the one call of a message from before `tool_calls`, which has no id, or None."""
-    function = reading.field(entry, FUNCTION_CALL)
-    is_call = isinstance(reading.field(function, "name"), str)
-    # A part of Gemini's has such a field too, and no role.
-    return function if is_call and reading.field(entry, "role") == "assistant" else None
 
 
 def _call(function: Mapping[str, Any] | object, call_id: object) -> ToolCall:

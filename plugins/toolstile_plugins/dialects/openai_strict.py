@@ -12,6 +12,7 @@ The result allows only what the original allows. Keywords that merely narrow a v
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
@@ -25,6 +26,7 @@ from toolstile_plugins.dialects.json_schema import (
     with_keys,
     without_keys,
 )
+from toolstile_plugins.dialects.parse import items
 
 MAX_PROPERTIES: Final = 5_000
 MAX_DEPTH: Final = 10
@@ -97,16 +99,25 @@ class _Strict:
         if "$ref" in schema:
             return self._reference(schema)
         if "allOf" in schema:
-            return self._schema(_single(schema))
+            parts = cast("list[Schema]", items(schema["allOf"]))
+            if len(parts) != 1 or not isinstance(cast("object", parts[0]), dict):
+                raise _NotStrictError
+            return self._schema({**parts[0], **without_keys(schema, frozenset({"allOf"}))})
         if "anyOf" in schema or "oneOf" in schema:
             return self._union(schema)
         if "enum" in schema or "const" in schema:
-            return _literal(schema)
+            values = [schema["const"]] if "const" in schema else schema["enum"]
+            types = sorted({json_type(value) for value in values})
+            if not values or not set(types) <= _PLAIN_TYPES:
+                raise _NotStrictError
+            type_ = types[0] if len(types) == 1 else types
+            return {"type": type_, **with_keys(schema, ("description", "enum", "const"))}
         return self._typed(schema)
 
     def _reference(self, schema: Schema) -> Schema:
         reference = schema["$ref"]
-        if resolve(self._document, reference) is None or not _plain_reference(reference):
+        is_plain = re.fullmatch(r"#(/\$defs/[^/]*)?", str(reference))
+        if resolve(self._document, reference) is None or not is_plain:
             raise _NotStrictError
         if "description" not in schema:
             return {"$ref": reference}
@@ -133,7 +144,10 @@ class _Strict:
         return len(first) != len(set(first))
 
     def _typed(self, schema: Schema) -> Schema:
-        types = _types_of(schema)
+        given = schema.get("type")
+        types = {given} if isinstance(given, str) else set(cast("list[str]", given or []))
+        if not types or not types <= _TYPES:
+            raise _NotStrictError
         strict: Schema = {"type": schema["type"], **_described(schema)}
         if "object" in types:
             strict.update(without_keys(self._object(schema), frozenset({"type"})))
@@ -143,7 +157,12 @@ class _Strict:
         if types & {"number", "integer"}:
             strict.update(with_keys(schema, NUMERIC))
         if "string" in types:
-            strict.update(_string(schema))
+            if schema.get("format") in FORMATS:
+                strict["format"] = schema["format"]
+            pattern = schema.get("pattern")
+            # Look-around is refused; groups that are not plain are rare enough to leave out, too.
+            if isinstance(pattern, str) and "(?" not in pattern:
+                strict["pattern"] = pattern
         return strict
 
     def _object(self, schema: Schema) -> Schema:
@@ -197,48 +216,6 @@ class _Strict:
         return type_ in ([types] if isinstance(types, str) else types) or (
             type_ == "integer" and types == "number"
         )
-
-
-def _single(schema: Schema) -> Schema:
-    parts = schema["allOf"]
-    if not isinstance(parts, list) or len(cast("list[object]", parts)) != 1:
-        raise _NotStrictError
-    part = cast("list[object]", parts)[0]
-    if not isinstance(part, dict):
-        raise _NotStrictError
-    return {**cast("Schema", part), **without_keys(schema, frozenset({"allOf"}))}
-
-
-def _plain_reference(reference: str) -> bool:
-    return reference == "#" or (reference.startswith("#/$defs/") and reference.count("/") == 2)  # noqa: PLR2004 - the slashes of the prefix
-
-
-def _literal(schema: Schema) -> Schema:
-    values = [schema["const"]] if "const" in schema else schema["enum"]
-    types = sorted({json_type(value) for value in values})
-    if not values or not set(types) <= _PLAIN_TYPES:
-        raise _NotStrictError
-    strict: Schema = {"type": types[0] if len(types) == 1 else types, **_described(schema)}
-    return {**strict, **with_keys(schema, ("enum", "const"))}
-
-
-def _types_of(schema: Schema) -> set[str]:
-    given = schema.get("type")
-    types = {given} if isinstance(given, str) else set(cast("list[str]", given or []))
-    if not types or not types <= _TYPES:
-        raise _NotStrictError
-    return types
-
-
-def _string(schema: Schema) -> Schema:
-    kept: Schema = {}
-    if schema.get("format") in FORMATS:
-        kept["format"] = schema["format"]
-    pattern = schema.get("pattern")
-    # Look-around is refused; groups that are not plain are rare enough to leave out with it.
-    if isinstance(pattern, str) and "(?" not in pattern:
-        kept["pattern"] = pattern
-    return kept
 
 
 def _described(schema: Schema) -> Schema:

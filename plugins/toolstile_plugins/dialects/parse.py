@@ -64,24 +64,18 @@ def mapping(thing: object) -> Mapping[str, Any]:
 
 def text_of(content: object) -> str:
     """Return the text of a message, which some servers send in parts."""
-    told = [content] if isinstance(content, str) else map(_text_of, items(content))
-    return "".join(told)
+    parts = [content] if isinstance(content, str) else items(content)
+    texts = [each if isinstance(each, str) else field(each, "text", "refusal") for each in parts]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def parts_of(content: object) -> list[dict[str, Any]]:
     """Return the parts of a content; some servers send a text in the place of one or of all."""
-    parts = items(content)
-    if not isinstance(content, (list, tuple)):
-        parts = [content]
+    parts = items(content) if type(content) in {list, tuple} else [content]
     texts: list[Any] = [
         {"type": "text", "text": each} if isinstance(each, str) else each for each in parts
     ]
     return [dict(each) for each in texts if each is not None]
-
-
-def _text_of(part: object) -> str:
-    text = field(part, "text", "refusal") if not isinstance(part, str) else part
-    return text if isinstance(text, str) else ""
 
 
 def arguments(value: object) -> str | bytes | Mapping[str, Any]:
@@ -106,8 +100,8 @@ def call(
 ) -> ToolCall:
     """Return a call; a name that is not a text is empty, so that lookup refuses it."""
     wanted = name if isinstance(name, str) else ""
-    told = str(call_id) if isinstance(call_id, (str, int)) else ""
-    return ToolCall(wanted, arguments(given), meta=meta or NO_META, provider_id=told)
+    id_ = str(call_id) if isinstance(call_id, (str, int)) else ""
+    return ToolCall(wanted, arguments(given), meta=meta or NO_META, provider_id=id_)
 
 
 def without_end(calls: list[ToolCall]) -> list[ToolCall]:
@@ -246,7 +240,7 @@ def answer(item: Outcome | BaseException) -> Answer:
             call=asked,
         )
     event, call, result = item.event, item.call, item.result
-    data = event.data
+    data, given = event.data, item.feedback if isinstance(item, GuidedOutcome) else ()
     contents = result.value if data is not None and isinstance(result.value, Contents) else None
     return Answer(
         call_id=call.wire_id,
@@ -259,12 +253,8 @@ def answer(item: Outcome | BaseException) -> Answer:
         data=data,
         contents=contents,
         preface=result.message if contents is not None else "",
-        feedback=_rendered(item) if isinstance(item, GuidedOutcome) else "",
+        feedback="\n\n".join(each.render() for each in given),
     )
-
-
-def _rendered(outcome: GuidedOutcome) -> str:
-    return "\n\n".join(each.render() for each in outcome.feedback)
 
 
 def _explain(error: BaseException) -> str:

@@ -187,7 +187,15 @@ def chat_message(chunks: list[Any]) -> dict[str, Any] | None:
             ended = [call for owner, _, call in calls.known if owner == stream]
             for call in ended:
                 call.ended = reason not in CHAT_CUT_SHORT or call is not ended[-1]
-    return {"role": "assistant", "tool_calls": [_chat_call(call) for *_, call in calls.known]}
+    made = [
+        {
+            "id": call.call_id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for *_, call in calls.known
+    ]
+    return {"role": "assistant", "tool_calls": made}
 
 
 class ChatCalls:
@@ -243,11 +251,6 @@ class ChatCalls:
         return next(iter([*of_id, *at_index, *(call for _, call in here)]), None)
 
 
-def _chat_call(call: PartialCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.call_id, "type": "function", "function": function}
-
-
 # --- The Responses API
 
 
@@ -265,8 +268,24 @@ def response_items(events: list[Any]) -> list[Any] | None:
             said += [item for item in items.values() if reading.field(item, "call_id") not in ids]
             said += output
             items = {}
-        else:
-            _add_item(event, items)
+            continue
+        item, kind = reading.field(event, "item"), _type_of(event)
+        index = _key(reading.field(event, "output_index", "item_id"))
+        if index is None:
+            index = _key(reading.field(item, "id", "call_id"))
+        if kind == "response.output_item.done":
+            items[index] = item
+        elif kind == "response.output_item.added" and _type_of(item) == FUNCTION_CALL:
+            told = [reading.field(item, name) for name in ("name", "call_id", "arguments")]
+            items[index] = PartialCall(*told)
+        elif kind.startswith(ARGUMENT_EVENTS) and kind.endswith((".delta", ".done")):
+            call = PartialCall(reading.field(event, "name"), reading.field(event, "call_id"))
+            call = items.setdefault(index, call)
+            if isinstance(call, PartialCall):
+                whole = reading.field(event, "arguments")
+                call.ended = whole is not None
+                call.parts = [whole] if isinstance(whole, str) else call.parts
+                call.add(reading.field(event, "delta"))
     return [_item(entry) for entry in [*said, *items.values()]]
 
 
@@ -275,27 +294,6 @@ def _item(entry: object) -> object:
         return entry
     told = {"call_id": entry.call_id, "name": entry.name, "arguments": entry.arguments}
     return {"type": FUNCTION_CALL, **told}
-
-
-def _add_item(event: object, items: dict[object, Any]) -> None:
-    item, kind = reading.field(event, "item"), _type_of(event)
-    index = _key(reading.field(event, "output_index", "item_id"))
-    if index is None:
-        index = _key(reading.field(item, "id", "call_id"))
-    if kind == "response.output_item.done":
-        items[index] = item
-    elif kind == "response.output_item.added" and _type_of(item) == FUNCTION_CALL:
-        told = [reading.field(item, name) for name in ("name", "call_id", "arguments")]
-        items[index] = PartialCall(*told)
-    elif kind.startswith(ARGUMENT_EVENTS) and kind.endswith((".delta", ".done")):
-        call = items.setdefault(
-            index, PartialCall(reading.field(event, "name"), reading.field(event, "call_id"))
-        )
-        if isinstance(call, PartialCall):
-            whole = reading.field(event, "arguments")
-            call.ended = whole is not None
-            call.parts = [whole] if isinstance(whole, str) else call.parts
-            call.add(reading.field(event, "delta"))
 
 
 def _type_of(thing: object) -> str:
