@@ -6,11 +6,12 @@ see `ConsoleSettings`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, hookimpl
+from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.console import cli
 from toolstile_plugins.console.settings import ConsoleSettings
 
@@ -20,13 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Console", "ConsoleSettings"]
 
 
-def __getattr__(name: str) -> Any:
-    # Late: a web framework is heavy, and few processes serve the console.
-    if name == "Console":
-        from toolstile_plugins.console.app import Console
-
-        return Console
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Late: a web framework is heavy, and few processes serve the console.
+__getattr__ = late_names(__name__, {"app": "Console"})
 
 
 @hookimpl

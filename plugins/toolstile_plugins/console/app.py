@@ -109,7 +109,6 @@ class Console:
         return self._access.url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
         await self._app(scope, receive, send)
 
     async def _door(self, request: Request) -> Response:

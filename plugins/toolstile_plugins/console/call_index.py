@@ -52,11 +52,9 @@ class Row:
 
     @property
     def ended(self) -> datetime:
-        """The time of its end."""
         return self.at + timedelta(seconds=self.seconds)
 
     def wire(self) -> dict[str, object]:
-        """Return the call as JSON data."""
         fields = {**asdict(self), "name": self.name, "at": self.at.isoformat()}
         return {**fields, "path": str(self.path)}
 
@@ -70,16 +68,12 @@ class Mark(NamedTuple):
     """The place of the next line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The lines after a mark, each with its place, and the mark behind them."""
-
-    lines: list[tuple[int, bytes]]
-    mark: Mark
+Lines = list[tuple[int, bytes]]
+"""Lines of a record, each with its place."""
 
 
-def read_on(path: Path, mark: Mark, most: int) -> Written | None:
-    """Return the lines behind a mark, up to about `most` bytes; None if the record was replaced.
+def read_on(path: Path, mark: Mark) -> tuple[Lines, Mark] | None:
+    """Return a block of lines behind a mark, and the next mark; None if the record was replaced.
 
     A last line without its end is left for later.
 
@@ -91,15 +85,15 @@ def read_on(path: Path, mark: Mark, most: int) -> Written | None:
         if not head.startswith(mark.head) or os.fstat(file.fileno()).st_size < mark.end:
             return None
         end = file.seek(mark.end)
-        lines: list[tuple[int, bytes]] = []
-        for line in file.readlines(most):
+        lines: Lines = []
+        for line in file.readlines(_BLOCK):
             if line.endswith(b"\n"):
                 lines.append((end, line))
                 end += len(line)
-        return Written(lines, Mark(head[:end], end))
+        return lines, Mark(head[:end], end)
 
 
-def rows_of(path: Path, lines: Iterable[tuple[int, bytes]]) -> list[Row]:
+def rows_of(path: Path, lines: Lines) -> list[Row]:
     """Return the calls in lines of a record."""
     rows: list[Row] = []
     for start, line in lines:
@@ -174,7 +168,6 @@ class Filter:
     """The time before which a call has ended."""
 
     def has(self, row: Row) -> bool:
-        """Return whether a call matches."""
         return (
             fnmatchcase(row.tool, self.tool or "*")
             and self.outcome in {"", row.status.value}
@@ -298,13 +291,13 @@ class CallIndex:
                     file, mark = known.get(path, (None, Mark()))
                     # The record may be removed or replaced meanwhile.
                     with suppress(OSError):
-                        written = read_on(path, mark, _BLOCK)
+                        written = read_on(path, mark)
                         if written is None and file is not None:
                             _forget(connection, file)
                             is_more = True
-                        elif written is not None and written.lines:
-                            _add(connection, file, path, written)
-                            is_more = is_more or written.mark.end - mark.end >= _BLOCK
+                        elif written is not None and written[0]:
+                            _add(connection, file, path, *written)
+                            is_more = is_more or written[1].end - mark.end >= _BLOCK
                 behind = is_more
 
 
@@ -322,8 +315,10 @@ def _forget(connection: sqlite3.Connection, file: int) -> None:
     connection.execute("DELETE FROM files WHERE id = ?", (file,))
 
 
-def _add(connection: sqlite3.Connection, file: int | None, path: Path, written: Written) -> None:
-    place = str(path), id_of(str(path)), *written.mark
+def _add(
+    connection: sqlite3.Connection, file: int | None, path: Path, lines: Lines, mark: Mark
+) -> None:
+    place = str(path), id_of(str(path)), *mark
     replaced = connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (file, *place))
     connection.executemany(
         "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -333,7 +328,7 @@ def _add(connection: sqlite3.Connection, file: int | None, path: Path, written: 
                 _text_of(row.at), row.seconds, row.session, row.principal, row.parent, row.gist,
                 _text_of(row.ended),
             )
-            for row in rows_of(path, written.lines)
+            for row in rows_of(path, lines)
         ],
     )  # fmt: skip
 
@@ -396,12 +391,12 @@ class Tail:
             mark = self._marks.get(path, Mark())
             # The record may be removed meanwhile.
             with suppress(FileNotFoundError):
-                written = read_on(path, mark, _BLOCK)
-                if written is None or written.mark.end - mark.end >= _BLOCK:
+                written = read_on(path, mark)
+                if written is None or written[1].end - mark.end >= _BLOCK:
                     return False
-                self._marks[path] = written.mark
-                new += rows_of(path, written.lines[-MOST:])
-                is_whole = is_whole and len(written.lines) <= MOST
+                lines, self._marks[path] = written
+                new += rows_of(path, lines[-MOST:])
+                is_whole = is_whole and len(lines) <= MOST
         if new:
             self._looks += 1
             new.sort(key=lambda row: row.ended)

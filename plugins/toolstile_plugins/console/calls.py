@@ -36,11 +36,9 @@ class Calls:
         self._tail = Tail(index)
 
     def routes(self) -> list[BaseRoute]:
-        """Return the pages."""
         return [Route("/calls", self._list), Route("/calls/{name}", self._show)]
 
     def version(self) -> str:
-        """Return a version that changes as calls are recorded."""
         return self._tail.look()
 
     def news(self, request: Request, told: str) -> str | None:

@@ -67,7 +67,6 @@ class Effect:
 
     @property
     def wire(self) -> dict[str, Any]:
-        """The effect as JSON data, masked."""
         return wire_of(self.entry, self.due)
 
     @property
@@ -78,7 +77,6 @@ class Effect:
 
     @property
     def version(self) -> str:
-        """A version that changes with it."""
         over = f"{' over' if self.is_over else ''}{' due' if self.is_overdue else ''}"
         return f"{self.entry.claim.effect_id} {self.entry.state}{over}"
 
@@ -97,7 +95,6 @@ class Ledger:
     _pages: Pages
 
     def routes(self) -> list[BaseRoute]:
-        """Return the pages."""
         return [
             Route("/ledger", self._list),
             Route("/ledger/{name}", self._show),
@@ -105,11 +102,9 @@ class Ledger:
         ]
 
     def version(self) -> str:
-        """Return a version that changes with any effect."""
         return version_of([effect.version for effect in self._effects()])
 
     def effect_of(self, key: object) -> Effect | None:
-        """Return the effect under a key, or None."""
         try:
             entry = self._store.get(key) if isinstance(key, str) else None
         except LedgerError:
@@ -194,21 +189,18 @@ class Ledger:
     def _settle(self, request: Request, fields: Fields) -> Response:
         form, effect = dict(fields), self._named(request.path_params["name"])
         try:
-            self._record(effect.entry, form)
+            has_happened = _HAPPENED.get(form.get("answer", ""))
+            if has_happened is None:
+                raise HTTPException(HTTPStatus.BAD_REQUEST, "Say whether it has happened.")
+            if form.get("effect") != effect.entry.claim.effect_id:
+                msg = "Another call has the key now. Look at its effect, then settle it."
+                raise LedgerError(msg)  # noqa: TRY301 - shown as below
+            texts = (form.get(name, "").strip() or None for name in ("message", "value"))
+            found = Finding(has_happened, *texts) if has_happened else Finding(has_happened=False)
+            tool, now = self._tool_of(effect.entry), now_of(self._store, self._host.clock)
+            settle(self._store, effect.entry, found, tool=tool, now=now)
         except LedgerError as error:
             return self._show_effect(request, effect, str(error), form)
         if wants_json(request):
             return self._show_effect(request, self._named(effect.name))
         return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
-
-    def _record(self, entry: LedgerEntry, form: Mapping[str, str]) -> None:
-        """Settle an effect by a form; raise `LedgerError` if another effect was shown."""
-        has_happened = _HAPPENED.get(form.get("answer", ""))
-        if has_happened is None:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "Say whether it has happened.")
-        if form.get("effect") != entry.claim.effect_id:
-            raise LedgerError("Another call has the key now. Look at its effect, then settle it.")
-        texts = (form.get(name, "").strip() or None for name in ("message", "value"))
-        found = Finding(has_happened, *texts) if has_happened else Finding(has_happened=False)
-        now = now_of(self._store, self._host.clock)
-        settle(self._store, entry, found, tool=self._tool_of(entry), now=now)

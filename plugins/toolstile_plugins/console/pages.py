@@ -35,7 +35,6 @@ class Line:
 
     @property
     def sign(self) -> str:
-        """The sign in front of the line."""
         return {"added": "+", "removed": "-"}.get(self.kind, " ")
 
 
@@ -100,12 +99,8 @@ class Pages:
             lstrip_blocks=True,
         )
 
-        def rows(text: str) -> list[Line]:
-            return [*read_diff(text)]
-
-        filters: dict[str, Any] = {"pairs": pairs_of, "duration": duration, "id": id_of}
-        filters["diff"] = rows
-        self._templates.filters.update(filters)
+        filters: dict[str, Any] = {"diff": read_diff, "pairs": pairs_of, "id": id_of}
+        self._templates.filters.update(filters, duration=duration)
         self._known: dict[str, Any] = {
             "root": access.root,
             "base": f"{access.root}{access.path}",
@@ -128,7 +123,6 @@ class Pages:
         return HTMLResponse(self.text(template, values), status)
 
     def text(self, template: str, values: Mapping[str, Any]) -> str:
-        """Return a template with values."""
         return self._templates.get_template(template).render(self._known, **values)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import Generator
-from contextlib import closing, contextmanager
-from typing import Final
+from contextlib import closing, nullcontext
+from typing import Any, Final
 
 import uvicorn
 from starlette.routing import Mount
@@ -24,7 +23,16 @@ PATH: Final = "/console"
 def serve(host: HostHandle, port: int | None = None) -> int:
     """Serve the console until the process ends, by default on the port of the settings."""
     settings: ConsoleSettings = host.settings("console")
-    with closing(_listening(settings.port if port is None else port)) as listening:
+    port = settings.port if port is None else port
+    try:
+        listening = socket.create_server((LOOPBACK, port))
+    except (OSError, OverflowError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationError(
+            f"The console cannot be served on port {port}: {why}. Choose another with --port; 0 is "
+            "any free port."
+        ) from None
+    with closing(listening):
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}"
         config = uvicorn.Config(
             _told(host, url),
@@ -35,7 +43,9 @@ def serve(host: HostHandle, port: int | None = None) -> int:
             # Streams of changes never end by themselves.
             timeout_graceful_shutdown=1,
         )
-        asyncio.run(_Server(config).serve(sockets=[listening]))
+        server: Any = uvicorn.Server(config)
+        server.capture_signals = nullcontext  # the command line has them
+        asyncio.run(server.serve(sockets=[listening]))
     return 0
 
 
@@ -50,25 +60,6 @@ def _told(host: HostHandle, url: str) -> Console:
     return console
 
 
-def _listening(port: int) -> socket.socket:
-    try:
-        return socket.create_server((LOOPBACK, port))
-    except (OSError, OverflowError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ConfigurationError(
-            f"The console cannot be served on port {port}: {why}. Choose another with --port; 0 is "
-            "any free port."
-        ) from None
-
-
 def _tell(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to the command line."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield

@@ -49,7 +49,6 @@ class Card:
 
     @property
     def is_waiting(self) -> bool:
-        """True while it can be answered."""
         return self.state is QuestionState.WAITING
 
     @property
@@ -59,7 +58,6 @@ class Card:
 
     @property
     def arguments(self) -> Mapping[str, str]:
-        """The arguments as text."""
         return lines_of(json.loads(self.question.arguments))
 
     @property
@@ -89,7 +87,6 @@ class Waiting:
     _pages: Pages
 
     def routes(self) -> list[BaseRoute]:
-        """Return the pages."""
         return [
             Route("/", self._list),
             self._access.form("/questions", self._answer_several),
@@ -99,7 +96,6 @@ class Waiting:
         ]
 
     def version(self) -> str:
-        """Return a version that changes with the questions, answers and grants."""
         if self._found is None:
             return ""
         waiting = [(question.ticket, question.digest) for question in self._inbox.waiting()]

@@ -5,10 +5,10 @@ Each is imported when it is first used: most commands use none.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import Dialect, hookimpl
+from toolstile_hookspecs.support.late_names import late_names
 
 if TYPE_CHECKING:
     from toolstile_plugins.dialects.anthropic import Anthropic
@@ -18,25 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Anthropic", "Gemini", "Mcp", "OpenAI", "OpenAIResponses", "toolstile_dialects"]
 
-_MODULES: Final = {
-    "OpenAI": "openai",
-    "OpenAIResponses": "openai",
-    "Anthropic": "anthropic",
-    "Gemini": "gemini",
-    "Mcp": "mcp",
+_HOMES: Final = {
+    "openai": "OpenAI OpenAIResponses",
+    "anthropic": "Anthropic",
+    "gemini": "Gemini",
+    "mcp": "Mcp",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import a dialect when it is first used."""
-    module = _MODULES.get(name)
-    if module is None:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{module}"), name)
+__getattr__ = late_names(__name__, _HOMES)
 
 
 @hookimpl
 def toolstile_dialects() -> list[Dialect]:
     """Offer the built-in dialects."""
-    return [__getattr__(name)() for name in _MODULES]
+    return [__getattr__(name)() for names in _HOMES.values() for name in names.split()]
