@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
 from weakref import WeakSet, WeakValueDictionary
 
-from toolstile_hookspecs import Durability, StateError, ToolstileError
+from toolstile_hookspecs import Durability, StateError
 from toolstile_hookspecs.support.process import deferred_interrupts, renewed_in_forks
 from toolstile_plugins.directories import make_directory_of
 
@@ -275,10 +275,11 @@ class SqliteFile:
         title: Its content, for messages, such as `stored sessions`.
         prepare: Makes the tables on a new connection.
         check: See `connected`.
-        fault: The error that every method raises if the file cannot be used.
+
+    Every method raises `StateError` if the file cannot be used.
     """
 
-    def __init__(  # noqa: PLR0913 - two for the ledger alone
+    def __init__(
         self,
         path: Path,
         durability: Durability,
@@ -286,7 +287,6 @@ class SqliteFile:
         prepare: Callable[[sqlite3.Connection], object],
         *,
         check: Callable[[sqlite3.Connection], object] = bool,
-        fault: type[ToolstileError] = StateError,
     ) -> None:
         # A process may change its working directory between two openings.
         self.path = path.absolute()
@@ -294,7 +294,6 @@ class SqliteFile:
         self._title = title
         self._prepare = prepare
         self._check = check
-        self._fault = fault
         self._reading = threading.Lock()
         self._reader: sqlite3.Connection | None = None
         self._writer: _Writer | None = None
@@ -389,7 +388,7 @@ class SqliteFile:
 
     def _check_process(self) -> None:
         if self._process not in (None, os.getpid()):
-            raise self._fault(
+            raise StateError(
                 f"The {self._title} in {self.path} cannot be used: its file was opened before this "
                 "process was forked. Make a Host in the child."
             )
@@ -400,7 +399,7 @@ class SqliteFile:
             with suppress(sqlite3.Error):
                 reader.close()
 
-    def _explained(self, error: Exception) -> ToolstileError:
+    def _explained(self, error: Exception) -> StateError:
         with self._reading:
             self._drop()
             if self._writer is not None:
@@ -416,7 +415,7 @@ class SqliteFile:
             if part in reason.lower():
                 remedy = cure
                 break
-        return self._fault(
+        return StateError(
             f"The {self._title} in {self.path} cannot be used: {reason}. {remedy}, then retry."
         )
 

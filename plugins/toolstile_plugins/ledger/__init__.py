@@ -32,16 +32,9 @@ from toolstile_hookspecs.services.ledger import CallEffects, Claim, LedgerStore
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger import cli
-from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
+from toolstile_plugins.ledger.api import EffectLedger, HandlerEnd, HostLedger, ToolEffect
 from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
-from toolstile_plugins.ledger.host_ledger import HostLedger
 from toolstile_plugins.ledger.lease import Lease
-from toolstile_plugins.ledger.reconcile import (
-    HandlerEnd,
-    reconciler_of,
-    reconciling,
-    tool_reconciles,
-)
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
@@ -124,12 +117,20 @@ def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
 def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[HostLedger]:
     """Check unknown effects while the host is open; close the ledger with the host."""
     with closing(HostLedger(settings, host)) as ledger:
-        asks = host.purpose != "look"
-        if asks and any(tool_reconciles(tool, settings) for tool in host.catalog):
-            with reconciling(host, settings):
-                yield ledger
-        else:
+        if host.purpose == "look" or not any(_asks(tool, settings) for tool in host.catalog):
             yield ledger
+            return
+        from toolstile_plugins.ledger.reconcile import reconciling  # late: it imports asyncio
+
+        with reconciling(host, settings):
+            yield ledger
+
+
+def _asks(tool: Tool[Any, Any], settings: LedgerSettings) -> bool:
+    """Return whether a tool is asked if its calls have happened."""
+    config = tool.idempotency
+    is_asked = tool.name in settings.reconcile or (config is not None and config.reconcile)
+    return bool(is_asked) and is_idempotent(tool)
 
 
 @hookimpl
@@ -164,7 +165,11 @@ def _held(
 ) -> Lease:
     resources = context.resources
     dispatcher = resources.get(Dispatcher) if Dispatcher in resources else None  # type: ignore[type-abstract]
-    reconciler = reconciler_of(tool, ledger, settings, dispatcher)
+    reconciler = None
+    if dispatcher is not None or _asks(tool, settings):
+        from toolstile_plugins.ledger.reconcile import reconciler_of  # late: it imports asyncio
+
+        reconciler = reconciler_of(tool, ledger, settings, dispatcher)
     lease = Lease(ledger, tool, context, _leases, reconciler)
     return _leases.setdefault(lease.control, lease)
 

@@ -18,8 +18,12 @@ from uuid import UUID
 import pydantic_core
 
 from toolstile_hookspecs import (
+    NOTICE,
     Clock,
+    HandlerState,
+    HostHandle,
     LedgerError,
+    ResourceResolver,
     SystemClock,
     Tool,
     ToolResult,
@@ -37,9 +41,10 @@ from toolstile_hookspecs.services.ledger import (
     LedgerStore,
     RecordedResult,
 )
-from toolstile_hookspecs.support.process import new_id
+from toolstile_hookspecs.support.process import deferred_interrupts, new_id
 from toolstile_plugins.ledger.keys import as_recorded
 from toolstile_plugins.ledger.messages import failure
+from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 log = logging.getLogger("toolstile.ledger")
@@ -167,14 +172,6 @@ class EffectLedger:
         self.wait = wait
         self.keeper = LeaseKeeper(self.store)
         self._clock = clock or SystemClock()
-        self._ahead_of: Callable[[datetime], timedelta] | None = getattr(
-            self.store, "ahead_of", None
-        )
-
-    def now(self, clock: Clock) -> datetime:
-        """Return the time by the clock of a store that hosts share, else by the host's."""
-        now = clock.now()
-        return now if self._ahead_of is None else now + self._ahead_of(now)
 
     @property
     def database(self) -> str | None:
@@ -342,6 +339,11 @@ def _effect(entry: LedgerEntry) -> ToolEffect:
     )
 
 
+def is_unsettled(entry: LedgerEntry) -> bool:
+    """Return whether an unknown effect is still to be resolved."""
+    return entry.state is EffectState.UNKNOWN and entry.expires_at is None
+
+
 Settling = Callable[[], object]
 LeftBehind = Callable[[], Settling | None]
 
@@ -456,3 +458,109 @@ class LeaseKeeper:
                 self._late.rotate(-1)
             else:
                 self._late.popleft()
+
+
+_ENDED: Final = frozenset({HandlerState.FAILED, HandlerState.RAISED, HandlerState.LOST})
+
+
+class HandlerEnd:
+    """Calls back when the handler of a call has ended: a resource of that call.
+
+    The host closes the resource then. While a cancelled handler still runs, no reconciliation may
+    find that its effect has not happened.
+    """
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], object]] = []
+        self._has_ended = False
+        self._lock = threading.Lock()
+
+    def then(self, callback: Callable[[], object]) -> None:
+        """Call back at the end; at once if the handler has ended."""
+        with self._lock:
+            if not self._has_ended:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def close(self) -> None:
+        """Call the callbacks."""
+        with self._lock:
+            self._has_ended = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+def gives_key_back(tool: Tool[Any, Any], state: HandlerState, *, asks_tool: bool) -> bool:
+    """Return whether a handler that failed counts as without effect.
+
+    Args:
+        tool: The tool.
+        state: The end of its handler.
+        asks_tool: Whether the tool can be asked about the effect.
+    """
+    config = tool.idempotency
+    if state not in _ENDED or config is None:
+        return False
+    if config.on_error is not None:
+        return config.on_error == "release"
+    if state is HandlerState.FAILED:
+        return True
+    is_asked = asks_tool or config.reconcile is not None
+    return not is_asked and (state is HandlerState.RAISED or tool.category == "read")
+
+
+# --- The ledger of a host
+
+
+class HostLedger:
+    """Opens the one ledger of a host when it is first needed; the state of the plugin.
+
+    Args:
+        settings: The settings.
+        host: The host; None for one that is not open.
+    """
+
+    def __init__(self, settings: LedgerSettings, host: HostHandle | None = None) -> None:
+        self._settings = settings
+        self._clock: Clock = SystemClock() if host is None else host.clock
+        self._looks = host is not None and host.purpose == "look"
+        self._ledger: EffectLedger | None = None
+        self._lock = threading.Lock()
+
+    @deferred_interrupts()
+    def ledger(self, resources: ResourceResolver) -> EffectLedger:
+        """Return the ledger, in the store that a plugin or the application binds, else in a file.
+
+        Raises:
+            ConfigurationError: The ledger's own file has entries that still count, and stored
+                sessions keep the ledger in another file.
+        """
+        with self._lock:
+            if self._ledger is None:
+                store: LedgerStore | None = resources.get(LedgerStore, None)  # type: ignore[type-abstract]
+                if store is None:
+                    # Late, because few hosts record a call, and importing sqlite3 takes long.
+                    from toolstile_plugins.ledger.stores.sqlite import file_store
+
+                    now = None if self._looks else self._clock.now()
+                    store = file_store(self._settings, resources, now)
+                elif unused := self._settings.unused:
+                    class_ = type(store)
+                    log.warning(
+                        "The ledger is kept in the store that is offered, %s: %s of "
+                        "[plugins.ledger] is not used. Remove it there, or the plugin that offers "
+                        "the store.",
+                        f"{class_.__qualname__} of {class_.__module__}",
+                        " and ".join(unused),
+                        extra=NOTICE,
+                    )
+                self._ledger = EffectLedger(store, clock=self._clock, wait=self._settings.wait)
+            return self._ledger
+
+    def close(self) -> None:
+        """Close the ledger, if it was used."""
+        with self._lock:
+            if self._ledger is not None:
+                self._ledger.shut()

@@ -21,8 +21,7 @@ from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
 from toolstile_hookspecs.support.event_loop import is_on_loop, off_loop
 from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.ledger import messages as wording
-from toolstile_plugins.ledger.api import EffectLedger
-from toolstile_plugins.ledger.entries import is_unsettled
+from toolstile_plugins.ledger.api import EffectLedger, is_unsettled, now_of
 from toolstile_plugins.ledger.keys import (
     encoder,
     keys_of,
@@ -92,7 +91,7 @@ def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awai
         except Exception as error:  # noqa: BLE001 - the store may be anybody's, and is asked again
             wording.failure(ledger.store, error)
             return False
-        if entry is None or entry.yields_to(ledger.now(context.clock), None):
+        if entry is None or entry.yields_to(now_of(ledger.store, context.clock), None):
             return False
         return as_seen_by(context, entry).state is EffectState.DONE
 
@@ -145,7 +144,7 @@ def _attempt(lease: Lease, claim: Claim, params: Any) -> LedgerEntry | None:
 
 def _claim(lease: Lease, claim: Claim, params: Any) -> LedgerEntry | None:
     store = lease.ledger.store
-    now = lease.ledger.now(lease.context.clock)
+    now = now_of(store, lease.context.clock)
     standing = store.claim(claim, now=now)
     if standing is None or standing.state is not EffectState.UNKNOWN:
         return standing

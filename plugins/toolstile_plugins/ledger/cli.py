@@ -51,7 +51,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         ("5d41402abc4b --not-done", "it did not: run the next"),
         ("5d41402abc4b --done --value 17", "calls get this value"),
     )
-    _configure_resolve(resolve)
+    resolve.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
+    how = resolve.add_mutually_exclusive_group(required=True)
+    how.add_argument(
+        "--done", action="store_true", help="it happened; later calls return the message and value"
+    )
+    how.add_argument(
+        "--not-done", action="store_true", help="it did not happen; the next call runs"
+    )
+    resolve.add_argument("--message", type=_text, metavar="TEXT", help="with --done: the message")
+    resolve.add_argument("--value", type=_text, metavar="JSON", help="with --done: the value")
     reconcile = add(
         "reconcile",
         "ask the tools whether unknown effects happened",
@@ -75,19 +84,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "move the entries of the ledger's file into the file of stored sessions",
         ("", "move them; stop all hosts first"),
     )
-
-
-def _configure_resolve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
-    how = parser.add_mutually_exclusive_group(required=True)
-    how.add_argument(
-        "--done", action="store_true", help="it happened; later calls return the message and value"
-    )
-    how.add_argument(
-        "--not-done", action="store_true", help="it did not happen; the next call runs"
-    )
-    parser.add_argument("--message", type=_text, metavar="TEXT", help="with --done: the message")
-    parser.add_argument("--value", type=_text, metavar="JSON", help="with --done: the value")
 
 
 def _text(given: str) -> str:

@@ -22,11 +22,10 @@ from toolstile_plugins.ledger.entries import (
     unless_secret,
     wire_of,
 )
-from toolstile_plugins.ledger.host_ledger import has_entries_left
 from toolstile_plugins.ledger.reconcile import reconcile_pass
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import PAST
-from toolstile_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore, has_entries_left
 from toolstile_plugins.screen import Screen, show_line, shown_time, tell
 
 SHOWN_OF_HASH: Final = 12

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from toolstile_hookspecs import (
-    Diagnostic,
-    LedgerError,
-    Severity,
-    SystemClock,
-)
+from toolstile_hookspecs import Diagnostic, LedgerError, Severity, SystemClock
 from toolstile_hookspecs.services.ledger import LedgerStore, SettlesUnknown
 from toolstile_plugins.directories import database_finding
 from toolstile_plugins.ledger.entries import due_of
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sql import SqlStore
-from toolstile_plugins.ledger.stores.sqlite import SqliteStore, why_unusable
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore, fault_of
 
 
 def diagnosed(
@@ -26,9 +20,17 @@ def diagnosed(
 ) -> Iterator[Diagnostic]:
     """Yield findings on the file in use, or on the store that a plugin (`offering`) offers."""
     if offering is not None:
-        yield _offered(offering, settings.unused)
+        told = f"The store that is used is offered by plugin {offering}."
+        if unused := settings.unused:
+            yield Diagnostic.warning(
+                "ledger",
+                f"{told} So {' and '.join(unused)} of [plugins.ledger] is not.",
+                f"Remove it there, or the setting with which {offering} offers a store.",
+            )
+        else:
+            yield Diagnostic.ok("ledger", told)
         return
-    found = database_finding(file, "ledger", _fault_of)
+    found = database_finding(file, "ledger", fault_of)
     yield found
     if file.exists() and found.severity is Severity.OK:
         with closing(SqliteStore(file, lease=settings.lease)) as store:
@@ -57,19 +59,3 @@ def effects_found(store: LedgerStore, settings: LedgerSettings) -> Iterator[Diag
             f"Unknown effects that a person must resolve: {len(over)}; the first is {min(over)}.",
             "List them with `toolstile ledger list --state unknown`, then resolve them.",
         )
-
-
-def _offered(offering: str, unused: list[str]) -> Diagnostic:
-    found = f"The store that is used is offered by plugin {offering}."
-    if not unused:
-        return Diagnostic.ok("ledger", found)
-    return Diagnostic.warning(
-        "ledger",
-        f"{found} So {' and '.join(unused)} of [plugins.ledger] is not.",
-        f"Remove it there, or the setting with which {offering} offers a store.",
-    )
-
-
-def _fault_of(connection: sqlite3.Connection) -> tuple[str, str] | None:
-    unusable = why_unusable(connection)
-    return unusable and (f"It {unusable.reason}.", unusable.remedy)

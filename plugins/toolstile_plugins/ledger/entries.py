@@ -20,9 +20,10 @@ from toolstile_hookspecs.services.ledger import (
 )
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.directories import file_finding
-from toolstile_plugins.ledger.api import DAY, EffectLedger, end_of, read_result
+from toolstile_plugins.ledger.api import DAY, EffectLedger, end_of, is_unsettled, read_result
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import MemoryStore
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 
 def store_of(ledger: EffectLedger) -> LedgerStore:
@@ -42,8 +43,6 @@ def store_of(ledger: EffectLedger) -> LedgerStore:
 
 def file_of(store: LedgerStore) -> Path | None:
     """Return the SQLite file of a store, or None."""
-    from toolstile_plugins.ledger.stores.sqlite import SqliteStore  # late: few hosts record
-
     return store.path if isinstance(store, SqliteStore) else None
 
 
@@ -75,11 +74,6 @@ class Due(NamedTuple):
     def __str__(self) -> str:
         when = f"{'overdue since' if self.is_over else 'to be settled by'} {self.at:%Y-%m-%d %H:%M}"
         return when if self.owner is None else f"{when}, by {self.owner}"
-
-
-def is_unsettled(entry: LedgerEntry) -> bool:
-    """Return whether an unknown effect is still to be resolved."""
-    return entry.state is EffectState.UNKNOWN and entry.expires_at is None
 
 
 def due_of(entry: LedgerEntry, settings: LedgerSettings, now: datetime) -> Due | None:

@@ -11,9 +11,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolstile_hookspecs import CallClosed, HandlerState, IdempotencyConfig, Tool, ToolContext
 from toolstile_hookspecs.context import CallControl
@@ -22,9 +21,18 @@ from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
-from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of
+from toolstile_plugins.ledger.api import (
+    EffectLedger,
+    HandlerEnd,
+    decision_key,
+    end_of,
+    gives_key_back,
+    now_of,
+)
 from toolstile_plugins.ledger.keys import printable_session
-from toolstile_plugins.ledger.reconcile import HandlerEnd, Reconciler, gives_key_back
+
+if TYPE_CHECKING:
+    from toolstile_plugins.ledger.reconcile import Reconciler
 
 
 @dataclass(slots=True)
@@ -94,19 +102,9 @@ JOINED_AND_LOST = "The call that made it was rolled back."
 UNDECIDED = "Its store could not tell whether the call was kept."
 
 
-class KeyState(Enum):
-    """The state of a call's key."""
-
-    FREE = auto()
-    """The call has no key: no claim yet, or a recorded result."""
-    CLAIMED = auto()
-    RECORDED = auto()
-    OVER = auto()
-    """The claim is settled."""
-
-
-# Module names, because Python 3.11 takes ten times as long to look a member up in its class.
-_FREE, _CLAIMED, _RECORDED, _OVER = KeyState
+# The states of a call's key. FREE also if the call has no key: no claim yet, or a recorded result;
+# OVER if its claim is settled. Numbers, because Python 3.11 finds a member of an Enum slowly.
+_FREE, _CLAIMED, _RECORDED, _OVER = range(4)
 
 
 class Lease:
@@ -118,25 +116,6 @@ class Lease:
         decides: Its record is the decision: a recorded effect has happened.
         handler_end: The end of its handler, if its effect can be reconciled.
     """
-
-    __slots__ = (
-        "_awaits_handler",
-        "_is_partial",
-        "_joined",
-        "_leases",
-        "_lock",
-        "_result",
-        "_state",
-        "_uncommitted",
-        "claim",
-        "config",
-        "context",
-        "control",
-        "handler_end",
-        "ledger",
-        "reconciler",
-        "tool",
-    )
 
     decides = True
     name = "the ledger"
@@ -158,9 +137,7 @@ class Lease:
         self.ledger = ledger
         self.reconciler = reconciler
         self.handler_end: HandlerEnd | None = None
-        self.context = context
-        if reconciler is not None:
-            self.handler_end = context.resources.get(HandlerEnd)
+        self.enter(context)
         self._state = _FREE
         self._joined = False
         # Whether changes of nested calls that may still be rolled back are not recorded yet.
@@ -335,7 +312,7 @@ class Lease:
         settling()
         self._forget()
 
-    def _settling(self, claim: Claim, before: KeyState, reason: str) -> Callable[[], object] | None:
+    def _settling(self, claim: Claim, before: int, reason: str) -> Callable[[], object] | None:
         store = self.ledger.store
         if self._joined and before is _RECORDED and not self.tool.contained:
             # Because it succeeded, its effect outside stays even if its caller is rolled back.
@@ -388,7 +365,7 @@ class Lease:
             # Nothing is lost of a record that is only completed.
             is_whole, name = not self._is_partial, self.tool.name
             try:
-                until = end_of(ledger.now(self.context.clock), self.config.ttl)
+                until = end_of(now_of(ledger.store, self.context.clock), self.config.ttl)
                 if decision.connection is None or ledger.joining is None:
                     kept = ledger.store.finish(key, effect_id, result, until)
                 else:

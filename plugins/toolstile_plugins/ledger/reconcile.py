@@ -6,6 +6,7 @@ by calls of a tool that models are not offered, so that the host records the que
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import logging
@@ -21,7 +22,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from toolstile_hookspecs import (
     NOTICE,
     ExecutorHandle,
-    HandlerState,
     HostHandle,
     LedgerError,
     Reconciled,
@@ -41,63 +41,18 @@ from toolstile_hookspecs.services.ledger import LedgerEntry, RecordedResult, Set
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import new_id
-from toolstile_plugins.ledger.api import EffectLedger, end_of, now_of, with_masks
+from toolstile_plugins.ledger.api import (
+    EffectLedger,
+    end_of,
+    gives_key_back,
+    now_of,
+    with_masks,
+)
 from toolstile_plugins.ledger.entries import Due, due_of, store_of
 from toolstile_plugins.ledger.settings import LedgerSettings, OtherTool
 
 log = logging.getLogger("toolstile.ledger")
 T = TypeVar("T")
-
-_ENDED: Final = frozenset({HandlerState.FAILED, HandlerState.RAISED, HandlerState.LOST})
-
-
-class HandlerEnd:
-    """Calls back when the handler of a call has ended: a resource of that call.
-
-    The host closes the resource then. While a cancelled handler still runs, no reconciliation may
-    find that its effect has not happened.
-    """
-
-    def __init__(self) -> None:
-        self._callbacks: list[Callable[[], object]] = []
-        self._has_ended = False
-        self._lock = threading.Lock()
-
-    def then(self, callback: Callable[[], object]) -> None:
-        """Call back at the end; at once if the handler has ended."""
-        with self._lock:
-            if not self._has_ended:
-                self._callbacks.append(callback)
-                return
-        callback()
-
-    def close(self) -> None:
-        """Call the callbacks."""
-        with self._lock:
-            self._has_ended = True
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
-
-
-def gives_key_back(tool: Tool[Any, Any], state: HandlerState, *, asks_tool: bool) -> bool:
-    """Return whether a handler that failed counts as without effect.
-
-    Args:
-        tool: The tool.
-        state: The end of its handler.
-        asks_tool: Whether the tool can be asked about the effect.
-    """
-    config = tool.idempotency
-    if state not in _ENDED or config is None:
-        return False
-    if config.on_error is not None:
-        return config.on_error == "release"
-    if state is HandlerState.FAILED:
-        return True
-    is_asked = asks_tool or config.reconcile is not None
-    return not is_asked and (state is HandlerState.RAISED or tool.category == "read")
-
 
 Ask = Callable[[LedgerEntry, ToolContext], Awaitable[Reconciled]]
 
@@ -118,8 +73,6 @@ async def ask_dispatcher(
         entry: The effect.
         context: The context of the call that asks.
     """
-    import asyncio  # late: commands that make no calls need not wait for it
-
     effect_id = entry.claim.effect_id
     outcome = await asyncio.to_thread(dispatcher.find, effect_id)
     if outcome is None and own is not None:
@@ -175,14 +128,6 @@ def reconciler_of(
     return Reconciler(tool, ledger, ledger.store, ask, settings.backoff, asks_tool=own is not None)
 
 
-def tool_reconciles(tool: Tool[Any, Any], settings: LedgerSettings) -> bool:
-    """Return whether the calls of a tool can be reconciled."""
-    config = tool.idempotency
-    if config is None or config.strategy == "none":
-        return False
-    return config.reconcile is not None or tool.name in settings.reconcile
-
-
 class Reconciler:
     """Asks whether unknown effects of a tool have happened, in one process at a time each.
 
@@ -194,8 +139,6 @@ class Reconciler:
         backoff: The least seconds until the next question.
         asks_tool: Whether the tool is asked, with the params of the call.
     """
-
-    __slots__ = ("_ask", "_backoff", "_ledger", "_store", "asks_tool", "tool")
 
     def __init__(  # noqa: PLR0913 - the tool, its question, and the store of the answer
         self,
@@ -268,13 +211,9 @@ class Reconciler:
     async def _off_loop(self, function: Callable[[], T]) -> T:
         if not (self._ledger.store.waits and is_on_loop()):
             return function()
-        import asyncio  # late: commands that make no calls need not wait for it
-
         return await asyncio.to_thread(function)
 
     async def _asked(self, entry: LedgerEntry, context: ToolContext) -> Reconciled:
-        import asyncio  # late: commands that make no calls need not wait for it
-
         name = entry.claim.tool_name
         try:
             async with asyncio.timeout(self._ledger.wait):
@@ -338,8 +277,6 @@ async def _ask_function(
     params = tool.params_codec.decode(claim.params)
     if is_async_callable(reconcile):
         return await reconcile(params, claim.key, context)
-    import asyncio  # late: commands that make no calls need not wait for it
-
     found = await asyncio.to_thread(reconcile, params, claim.key, context)
     return await found if inspect.isawaitable(found) else found
 

@@ -28,7 +28,6 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
-from toolstile_plugins.ledger.stores.sql import Done
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 # Only what never comes takes this long.
@@ -40,9 +39,13 @@ class Watched(SqliteStore):
 
     threads: set[threading.Thread]
 
-    def _run(self, statement: str, values: Any = ()) -> Done:
+    def _read(self, query: str, *values: Any) -> list[Any]:
         self.__dict__.setdefault("threads", set()).add(threading.current_thread())
-        return super()._run(statement, values)
+        return super()._read(query, *values)
+
+    def _change(self, statement: str, *values: Any) -> int:
+        self.__dict__.setdefault("threads", set()).add(threading.current_thread())
+        return super()._change(statement, *values)
 
 
 @tool(idempotency=IdempotencyConfig(scope="global"))

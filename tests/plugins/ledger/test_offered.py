@@ -9,8 +9,8 @@ from toolstile.testing import assert_ok
 from toolstile_hookspecs import Binding, IdempotencyConfig, hookimpl, is_notice, tool
 from toolstile_hookspecs.services.ledger import EffectState, LedgerStore
 from toolstile_plugins.ledger import LedgerSettings, MemoryStore
+from toolstile_plugins.ledger.api import HostLedger
 from toolstile_plugins.ledger.commands import run_command
-from toolstile_plugins.ledger.host_ledger import HostLedger
 
 RUNS = []
 

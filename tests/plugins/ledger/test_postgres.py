@@ -53,7 +53,7 @@ def _as(user: str, url: str) -> str:
 
 
 def _lapses(store: PostgresStore, key: str) -> None:
-    store._run("UPDATE toolstile_effects SET lease = '2000-01-01' WHERE key = ?", (key,))
+    store._change("UPDATE toolstile_effects SET lease = '2000-01-01' WHERE key = ?", key)
 
 
 @pytest.mark.parametrize("off", [timedelta(hours=1), timedelta(hours=-1)])

@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -32,7 +32,7 @@ from toolstile_hookspecs.testing.ledger import NOW, claim_of
 from toolstile_plugins.database.session_store import PostgresSessions
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
-from toolstile_plugins.ledger.stores.sql import Done, Row
+from toolstile_plugins.ledger.stores.sql import Row
 from toolstile_plugins.ledger.stores.sqlite import VERSION, SqliteStore
 from toolstile_plugins.sessions.sqlite import SqliteSessions
 
@@ -102,9 +102,9 @@ class TestSqlite(LedgerStoreContract, SettlesUnknownContract):
         path = tmp_path / "ledger.db"
         with closing(SqliteStore(path)) as store:
             store.claim(claim_of(), now=NOW)
-            store._run("DROP INDEX toolstile_effects_open")
+            store._change("DROP INDEX toolstile_effects_open")
         with closing(SqliteStore(path)) as store:
-            (step,) = store._file.read(f"EXPLAIN QUERY PLAN {store._select_open}")
+            (step,) = store._read(f"EXPLAIN QUERY PLAN {store._select_open}")
         assert "USING INDEX toolstile_effects_open" in step[3]
 
     @pytest.mark.parametrize(("durability", "number"), [("process", 1), ("power", 2)])
@@ -115,7 +115,7 @@ class TestSqlite(LedgerStoreContract, SettlesUnknownContract):
         with closing(SqliteStore(path, durability=durability)) as store:
             store.claim(claim_of(), now=NOW)
             assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
-            assert store._file.read("PRAGMA synchronous") == [(number,)]
+            assert store._database.read("PRAGMA synchronous") == [(number,)]
         path.chmod(0o640)
         with closing(SqliteStore(path)) as store:
             store.get("opens the file")
@@ -147,7 +147,7 @@ class TestSqlite(LedgerStoreContract, SettlesUnknownContract):
             sys.stdin.readline()
             writer = threading.Thread(target=claim, args=(store, "meanwhile"))
             writer.start()
-            while not (store._file._writer and store._file._writer._lock.locked()):
+            while not (store._database._writer and store._database._writer._lock.locked()):
                 time.sleep(0.001)
             print("forks", flush=True)
             (begun, begins), (ended, ends) = os.pipe(), os.pipe()
@@ -201,9 +201,13 @@ class Watched(SqliteStore):
         super().__init__(path)
         self.meanwhile: dict[str, Callable[[], object]] = {}
 
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
+    def _read(self, query: str, *values: Any) -> list[Any]:
+        self.meanwhile.pop("SELECT", bool)()
+        return super()._read(query, *values)
+
+    def _change(self, statement: str, *values: Any) -> int:
         self.meanwhile.pop(statement.partition(" ")[0], bool)()
-        return super()._run(statement, values)
+        return super()._change(statement, *values)
 
     def _is_lapsed(self, row: Row) -> bool:
         return self.lapsed

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import LedgerError, StateError
 from toolstile_hookspecs.services.ledger import RecordedResult
@@ -19,7 +17,6 @@ from toolstile_plugins.ledger.stores.sql import (
     FINISH,
     OPEN,
     TABLE,
-    Done,
     Row,
     SqlStore,
     finished,
@@ -54,23 +51,16 @@ class PostgresStore(SqlStore):
         ConfigurationError: The extra `postgres` is missing, or the text is no connection string.
     """
 
-    waits = True
     _columns = f"{COLUMNS}, lease < clock_timestamp()"
     _lease_now = "clock_timestamp() + ? * interval '1 second'"
 
     def __init__(self, database: PostgresDatabase | str, *, lease: float = 30.0) -> None:
-        super().__init__()
         if isinstance(database, str):
             database = PostgresDatabase(database, title="ledger")
+        super().__init__(database, lease)
         self.held = database
         self.held.require(LEDGER)
-        self.lease: float | None = lease
         self._ahead, self._ask_again = timedelta(), 0.0
-
-    @property
-    def database(self) -> str:
-        """The address, as a session store in it names it, too."""
-        return self.held.database
 
     def ahead_of(self, now: datetime) -> timedelta:
         """Return by how much the database's clock is ahead of a host's, read once a minute.
@@ -79,7 +69,7 @@ class PostgresStore(SqlStore):
             now: The time by the host's clock.
         """
         if time.monotonic() >= self._ask_again:
-            ((there,),) = self._run("SELECT clock_timestamp()").rows
+            ((there,),) = self._read("SELECT clock_timestamp()")
             self._ahead, self._ask_again = there - now, time.monotonic() + MINUTE
         return self._ahead
 
@@ -98,33 +88,17 @@ class PostgresStore(SqlStore):
         if refusal is not None and (transaction := getattr(connection, "within", None)):
             transaction.execute(_FINISH_OR_REFUSE, values, refusal)
             return True
-        with _as_ledger_error(), self.held.explaining():
-            return connection.execute(FINISH.replace("?", "%s").encode(), values).rowcount > 0
-
-    def close(self) -> None:
-        """Close the connections; the next use connects again. A fork leaves its parent's open."""
-        self.held.close()
-
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
-        # Safe to run again if an answer was lost, because it names the effect that it expects.
-        with _as_ledger_error():
-            if statement.startswith("SELECT"):
-                return Done(self.held.read(statement, *values), 0)
-            return Done((), self.held.change(statement, *values))
+        try:
+            with self.held.explaining():
+                return connection.execute(FINISH.replace("?", "%s").encode(), values).rowcount > 0
+        except StateError as error:
+            raise LedgerError(str(error)) from error
 
     def _owner(self) -> str:
         return f"{platform.node()} {Process.current()}"
 
-    def _lease_values(self, seconds: float | None = None) -> tuple[Any, ...]:
-        return (self.lease if seconds is None else seconds,)
+    def _lease_value(self, seconds: float | None = None) -> float:
+        return self._seconds if seconds is None else seconds
 
     def _is_lapsed(self, row: Row) -> bool:
         return bool(row[18])
-
-
-@contextmanager
-def _as_ledger_error() -> Generator[None]:
-    try:
-        yield
-    except StateError as error:
-        raise LedgerError(str(error)) from error

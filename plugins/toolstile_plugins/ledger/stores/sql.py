@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
-from toolstile_hookspecs import LedgerError
+from toolstile_hookspecs import LedgerError, StateError
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 from toolstile_plugins.ledger.stores.memory import PAST
 
@@ -111,27 +111,22 @@ _UNREADABLE: Final = (ValueError, TypeError, OverflowError, AttributeError)
 """The errors of a row with values that no store has written."""
 
 
-class Done(NamedTuple):
-    """The result of a statement: its rows, and the number of changed ones."""
-
-    rows: Sequence[Row]
-    changed: int
-
-
 class SqlStore(ABC):
     """A ledger's entries in the table `toolstile_effects` of a database.
 
-    Subclasses run the statements, and tell whether a claim has lapsed.
+    Subclasses tell whether a claim has lapsed.
     """
 
-    waits: bool
-    lease: float | None
+    waits = True
     _columns: str = COLUMNS
     """The selected columns, and the values that `_is_lapsed` looks at."""
     _lease_now: str = "?"
     """The SQL of a lease that begins now, with a place for each of `_lease_values`."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Any, lease: float) -> None:
+        self._database = database
+        self.lease: float | None = lease
+        self._seconds = lease
         select = f"SELECT {self._columns} FROM toolstile_effects"  # noqa: S608 - our own columns
         self._select_one = f"{select} WHERE key = ?"
         self._select_all = f"{select} ORDER BY created_at, key"
@@ -149,9 +144,27 @@ class SqlStore(ABC):
             f"{select} WHERE state <> 'done' AND {open_ones} ORDER BY created_at, key"
         )
 
-    @abstractmethod
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
-        """Run one statement, committed when it returns; raises `LedgerError`."""
+    @property
+    def database(self) -> str:
+        """The file or address, as a session store in it names it, too."""
+        return str(self._database.database)
+
+    def close(self) -> None:
+        """Close the database; the next use opens it again. A fork leaves its parent's open."""
+        self._database.close()
+
+    def _read(self, query: str, *values: Any) -> list[Any]:
+        try:
+            return cast("list[Any]", self._database.read(query, *values))
+        except StateError as error:
+            raise LedgerError(str(error)) from error
+
+    def _change(self, statement: str, *values: Any) -> int:
+        # PostgreSQL may run it again if an answer was lost, because it names the effect it expects.
+        try:
+            return int(self._database.change(statement, *values))
+        except StateError as error:
+            raise LedgerError(str(error)) from error
 
     @abstractmethod
     def _is_lapsed(self, row: Row) -> bool:
@@ -161,19 +174,19 @@ class SqlStore(ABC):
     def _owner(self) -> str:
         """Return the text that stands for this process."""
 
-    def _lease_values(self, seconds: float | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - for stores with leases
-        """Return the values for `_lease_now`; `seconds` in place of the store's own lease."""
-        return ()
+    @abstractmethod
+    def _lease_value(self, seconds: float | None = None) -> float:
+        """Return the value for `_lease_now`; `seconds` in place of the store's own lease."""
 
     def get(self, key: str) -> LedgerEntry | None:
         """Return the entry of a key."""
-        rows = self._run(self._select_one, (key,)).rows
+        rows = self._read(self._select_one, key)
         return self._entry(rows[0]) if rows else None
 
     def claim(self, claim: Claim, *, now: datetime, over: str | None = None) -> LedgerEntry | None:
         """Claim a key; return the entry that prevents it, or None."""
         # Without a SELECT first, because most keys are new.
-        while not self._run(self._insert, self._claimed(claim)).changed:
+        while not self._change(self._insert, *self._claimed(claim)):
             standing = self._standing(claim.key)
             if standing is None:
                 continue
@@ -182,7 +195,8 @@ class SqlStore(ABC):
                 return None
             if not standing.yields_to(now, over):
                 return standing
-            if self._replace(claim, standing.claim.effect_id, now, over):
+            standing_id, (_, *values) = standing.claim.effect_id, self._claimed(claim)
+            if self._change(self._take_over, *values, claim.key, standing_id, _written(now), over):
                 return None
         return None
 
@@ -190,35 +204,34 @@ class SqlStore(ABC):
         self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
     ) -> bool:
         """Record the result of a claimed or unknown effect."""
-        return self._run(FINISH, finished(key, effect_id, result, expires_at)).changed > 0
+        return self._change(FINISH, *finished(key, effect_id, result, expires_at)) > 0
 
     def mark_unknown(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
     ) -> bool:
         """Make an effect unknown."""
-        values = (_shown(reason), _written(expires_at), *self._lease_values(0), key, effect_id)
-        return self._run(self._mark_unknown, values).changed > 0
+        values = _shown(reason), _written(expires_at), self._lease_value(0), key, effect_id
+        return self._change(self._mark_unknown, *values) > 0
 
     def unsettled(self) -> Iterator[LedgerEntry]:
         """Yield the unsettled effects, oldest first."""
-        entries = map(self._entry, self._run(self._select_open).rows)
+        entries = map(self._entry, self._read(self._select_open))
         return (entry for entry in entries if entry.state is EffectState.UNKNOWN)
 
     def hold(self, key: str, effect_id: str, token: str, *, at_once: bool = False) -> bool:
         """Hold an unsettled effect that is free."""
         self._standing(key)
-        for row in self._run(self._select_one, (key,)).rows:
+        for row in self._read(self._select_one, key):
             owner, lease = row[15], row[16]
             if self._is_lapsed(row) or (at_once and not owner):
-                values = (token.encode(), self._owner(), *self._lease_values())
-                values += (key, effect_id, owner, lease)
-                return self._run(self._hold, values).changed > 0
+                values = token.encode(), self._owner(), self._lease_value()
+                return self._change(self._hold, *values, key, effect_id, owner, lease) > 0
         return False
 
     def defer(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
         """Release a hold for some seconds."""
-        values = (*self._lease_values(seconds), key, effect_id, token.encode())
-        return self._run(self._defer, values).changed > 0
+        values = self._lease_value(seconds), key, effect_id, token.encode()
+        return self._change(self._defer, *values) > 0
 
     def settle(
         self,
@@ -239,77 +252,65 @@ class SqlStore(ABC):
             self._standing(key)
         else:
             statement, values = statement + _UNDER_HOLD, (*values, token.encode())
-        return self._run(statement, values).changed > 0
+        return self._change(statement, *values) > 0
 
     def release(self, key: str, effect_id: str) -> bool:
         """Forget an effect."""
-        return self._run(_RELEASE, (key, effect_id)).changed > 0
+        return self._change(_RELEASE, key, effect_id) > 0
 
     def renew(self, claims: Mapping[str, str]) -> None:
         """Extend claims by another lease."""
         for effect_id, key in claims.items():
-            self._run(self._renew, (*self._lease_values(), key, effect_id))
+            self._change(self._renew, self._lease_value(), key, effect_id)
 
     def entries(self, *, tool_name: str | None = None) -> Iterator[LedgerEntry]:
         """Yield the entries, oldest first."""
         if tool_name is None:
-            return map(self._entry, self._run(self._select_all).rows)
-        return map(self._entry, self._run(self._select_of_tool, (tool_name,)).rows)
+            return map(self._entry, self._read(self._select_all))
+        return map(self._entry, self._read(self._select_of_tool, tool_name))
 
     def remove(self, *, key: str | None = None, tool_name: str | None = None) -> int:
         """Remove entries, except of live claims."""
-        self._let_lapse()
+        # First, because only the claims that have not lapsed are kept.
+        for (lapsing,) in self._read("SELECT key FROM toolstile_effects WHERE state = 'claimed'"):
+            self._standing(lapsing)
         statement = "DELETE FROM toolstile_effects WHERE state <> 'claimed'"
         values: list[str] = []
         for column, value in (("key", key), ("tool_name", tool_name)):
             if value is not None:
                 statement += f" AND {column} = ?"
                 values.append(value)
-        return self._run(statement, values).changed
+        return self._change(statement, *values)
 
     def prune(self, now: datetime) -> int:
         """Remove expired entries."""
-        return self._run(_PRUNE, (_written(now),)).changed
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the database."""
+        return self._change(_PRUNE, _written(now))
 
     def _standing(self, key: str) -> LedgerEntry | None:
         """Return the entry of a key, made unknown if its claim has lapsed."""
-        rows = self._run(self._select_one, (key,)).rows
+        rows = self._read(self._select_one, key)
         if not rows:
             return None
         entry = self._entry(rows[0])
-        if rows[0][7] == EffectState.CLAIMED and entry.state is EffectState.UNKNOWN:
-            values = (LAPSED, key, entry.claim.effect_id, rows[0][16])
-            if not self._run(_LAPSE, values).changed:
-                return self._standing(key)
-        return entry
-
-    def _let_lapse(self) -> None:
-        for (key,) in self._run("SELECT key FROM toolstile_effects WHERE state = 'claimed'").rows:
-            self._standing(key)
-
-    def _replace(self, claim: Claim, effect_id: str, now: datetime, over: str | None) -> bool:
-        _, *values = self._claimed(claim)
-        values += (claim.key, effect_id, _written(now), over)
-        return self._run(self._take_over, values).changed > 0
+        if rows[0][7] == entry.state:
+            return entry
+        lapsed = self._change(_LAPSE, LAPSED, key, entry.claim.effect_id, rows[0][16])
+        return entry if lapsed else self._standing(key)
 
     def _claimed(self, claim: Claim) -> tuple[Any, ...]:
         created = _written(claim.created_at)
-        return (*claim[:6], created, claim.params, self._owner(), *self._lease_values())
+        return (*claim[:6], created, claim.params, self._owner(), self._lease_value())
 
     def damaged(self) -> Iterator[str]:
         """Yield the keys of entries that cannot be read."""
-        rows = self._run(self._select_page, ("",)).rows
+        rows = self._read(self._select_page, "")
         while rows:
             for row in rows:
                 try:
                     self._entry(row)
                 except LedgerError:
                     yield str(row[0])
-            rows = self._run(self._select_page, (rows[-1][0],)).rows
+            rows = self._read(self._select_page, rows[-1][0])
 
     def _entry(self, row: Row) -> LedgerEntry:
         try:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from toolstile_hookspecs import Durability, LedgerError
+from toolstile_hookspecs import ConfigurationError, Durability, LedgerError, ResourceResolver
 from toolstile_hookspecs.services.ledger import EffectState, RecordedResult
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.leases import Process, monotonic
-from toolstile_plugins.ledger.stores.sql import (
-    FINISH,
-    OPEN,
-    TABLE,
-    Done,
-    Row,
-    SqlStore,
-    finished,
-)
+from toolstile_plugins.ledger.settings import LedgerSettings
+from toolstile_plugins.ledger.stores.sql import FINISH, OPEN, TABLE, Row, SqlStore, finished
 from toolstile_plugins.sqlite_file import SqliteFile
 
 VERSION: Final = 1
@@ -47,8 +41,6 @@ class SqliteStore(SqlStore):
         lease: Seconds after which a claim lapses that is not renewed.
     """
 
-    waits = True
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -56,23 +48,10 @@ class SqliteStore(SqlStore):
         durability: Durability = "power",
         lease: float = 30.0,
     ) -> None:
-        super().__init__()
-        self._insert = self._insert.replace(*_INTO).removesuffix(_ON_CONFLICT)
         self.path = Path(path)
-        self.lease: float | None = lease
-        self._file = SqliteFile(
-            self.path,
-            durability,
-            "ledger",
-            _prepare,
-            check=partial(_check_usable, file=self.path),
-            fault=LedgerError,
-        )
-
-    @property
-    def database(self) -> str:
-        """The file, as a session store in it names it, too."""
-        return self._file.database
+        check = partial(_check_usable, file=self.path)
+        super().__init__(SqliteFile(self.path, durability, "ledger", _prepare, check=check), lease)
+        self._insert = self._insert.replace(*_INTO).removesuffix(_ON_CONFLICT)
 
     def finish_within(  # noqa: PLR0913 - the protocol's
         self,
@@ -94,14 +73,13 @@ class SqliteStore(SqlStore):
         Raises:
             LedgerError: A call of the other file is running.
         """
-        old = SqliteStore(path, lease=self.lease or 0.0)
-        try:
+        with closing(SqliteStore(path, lease=self._seconds)) as old:
             if any(entry.state is EffectState.CLAIMED for entry in old.entries()):
                 raise LedgerError(
                     f"A host runs a call that is recorded in {path}. Stop the host, then retry."
                 )
             # On the reader, because a writer cannot attach a file within its transaction.
-            run = self._file.read
+            run = self._read
             run("ATTACH ? AS other", str(path))
             try:
                 # Two transactions, because SQLite commits to one file first, and none may lose.
@@ -113,25 +91,13 @@ class SqliteStore(SqlStore):
                 run("DELETE FROM other.toolstile_effects")
             finally:
                 run("DETACH other")
-        finally:
-            old.close()
         return int(taken)
-
-    def close(self) -> None:
-        """Close the file; the next use opens it again. A fork leaves its parent's open."""
-        self._file.close()
-
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
-        if statement.startswith("SELECT"):
-            return Done(self._file.read(statement, *values), 0)
-        return Done((), self._file.change(statement, *values))
 
     def _owner(self) -> str:
         return str(Process.current())
 
-    def _lease_values(self, seconds: float | None = None) -> tuple[Any, ...]:
-        assert self.lease is not None  # noqa: S101 - set by the constructor
-        return (monotonic() + (self.lease if seconds is None else seconds),)
+    def _lease_value(self, seconds: float | None = None) -> float:
+        return monotonic() + (self._seconds if seconds is None else seconds)
 
     def _is_lapsed(self, row: Row) -> bool:
         owner, lease = row[15], row[16]
@@ -139,10 +105,50 @@ class SqliteStore(SqlStore):
         lives = Process.read(owner).lives() if owner else None
         if lives is not None:
             return not lives
-        assert self.lease is not None  # noqa: S101 - set by the constructor
         # A lease that ends later than any new lease is of an earlier boot.
         now = monotonic()
-        return not now < lease <= now + max(self.lease, 3600.0)
+        return not now < lease <= now + max(self._seconds, 3600.0)
+
+
+def file_store(
+    settings: LedgerSettings, resources: ResourceResolver, now: datetime | None
+) -> SqliteStore:
+    """Return the store in the ledger's own file, or in the file of stored sessions.
+
+    Args:
+        settings: The settings.
+        resources: The resources of the host, with the store of sessions.
+        now: The time; None for a host that only looks.
+
+    Raises:
+        ConfigurationError: The ledger's own file has entries that still count, and stored
+            sessions keep the ledger in another file.
+    """
+    file = settings.path
+    sessions: SessionStore | None = resources.get(SessionStore, None)  # type: ignore[type-abstract]
+    stored = getattr(sessions, "file", None)
+    # Because a call of a stored session is decided once, its record is in the same file.
+    if "path" not in settings.model_fields_set and isinstance(stored, SqliteFile):
+        file = stored.path
+        if now is not None and has_entries_left(settings.path, file, now):
+            raise ConfigurationError(
+                f"Stored sessions keep the ledger in {file}, and {settings.path} has entries "
+                "that still count: their calls would run again. Stop the hosts that use it, "
+                f'and run `toolstile ledger move`, or set path = "{settings.path}" in both '
+                "[plugins.ledger] and [plugins.sessions]."
+            )
+    return SqliteStore(file, durability=settings.durability, lease=settings.lease)
+
+
+def has_entries_left(own: Path, file: Path, now: datetime) -> bool:
+    """Tell whether the ledger's own file has entries that still count, beside the file in use."""
+    if not own.exists() or os.path.realpath(own) == os.path.realpath(file):
+        return False
+    with closing(SqliteStore(own)) as store:
+        return any(
+            each.expires_at is None or each.expires_at > now or each.state == "claimed"
+            for each in store.entries()
+        )
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -152,30 +158,23 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute(OPEN)
 
 
-class Unusable(NamedTuple):
-    """Why a database cannot be used as a ledger."""
-
-    reason: str
-    remedy: str
-
-
-def why_unusable(connection: sqlite3.Connection) -> Unusable | None:
-    """Return why a database cannot be a ledger of this Toolstile, or None; changes nothing.
+def fault_of(connection: sqlite3.Connection) -> tuple[str, str] | None:
+    """Return why a database cannot be a ledger of this Toolstile, and a remedy; None if it can.
 
     Raises:
         sqlite3.Error: The database cannot be read.
     """
     version = _version_of(connection)
     if version not in (0, VERSION):
-        return Unusable(
-            f"is of version {version}, which this Toolstile does not know (it knows {VERSION})",
-            "Use the Toolstile that wrote it, or another file.",
+        told = (
+            f"It is of version {version}, which this Toolstile does not know (it knows {VERSION})."
         )
+        return told, "Use the Toolstile that wrote it, or another file."
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     foreign = [name for name in tables - {_SPENT} if not name.startswith(_OURS)]
     if "toolstile_effects" in tables or not (foreign or version):
         return None
-    return Unusable("is not a ledger, but a database of something else", "Name another file.")
+    return "It is not a ledger, but a database of something else.", "Name another file."
 
 
 def _version_of(connection: sqlite3.Connection) -> int:
@@ -185,8 +184,6 @@ def _version_of(connection: sqlite3.Connection) -> int:
 
 def _check_usable(connection: sqlite3.Connection, file: Path) -> None:
     """Raise `LedgerError` if the file is no ledger, before anything in it changes."""
-    unusable = why_unusable(connection)
-    if unusable is not None:
-        raise LedgerError(
-            f"The ledger {file} cannot be used: it {unusable.reason}. {unusable.remedy}"
-        )
+    if (fault := fault_of(connection)) is not None:
+        told = " ".join(fault).removeprefix("It")
+        raise LedgerError(f"The ledger {file} cannot be used: it{told}")
