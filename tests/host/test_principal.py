@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins.record import Recording
-from toolstile_plugins.record.replay_run import replayed
+from toolstile_plugins.record.replayer import replayed
 
 CLAIM = "claim-of-the-north"
 ADA = Principal(

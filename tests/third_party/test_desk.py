@@ -12,7 +12,7 @@ from toolstile import Host, Settings, ToolCall
 from toolstile_cli.main import main
 from toolstile_hookspecs import Principal, RequestTurn, Secret, Status
 from toolstile_plugins.record import Recording
-from toolstile_plugins.record.replay_run import replayed
+from toolstile_plugins.record.replayer import replayed
 
 PACKAGE = Path(__file__).parent / "toolstile-desk"
 ISSUER = "https://id.example.org"

@@ -25,7 +25,7 @@ from toolstile_plugins.record.schema import RecordedApproval, RecordError
 from toolstile_plugins.screen import Cell, Screen, shown_status, shown_time, style_of
 
 if TYPE_CHECKING:
-    from toolstile_plugins.record.replay_run import Comparison
+    from toolstile_plugins.record.replayer import Comparison
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
@@ -118,8 +118,7 @@ def verify_record(args: argparse.Namespace) -> int:
 def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
     """Make the calls of a record again, and show the differences."""
     # Because `record` replays nothing, it does not load these.
-    from toolstile_plugins.record.replay_run import executed, replayed
-    from toolstile_plugins.record.replayer import Replayer
+    from toolstile_plugins.record.replayer import Replayer, executed, replayed
 
     recording = Recording.load(args.file)
     known = {tool.name for tool in host.prompt.tools()}

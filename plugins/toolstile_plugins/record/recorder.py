@@ -31,8 +31,7 @@ from toolstile_hookspecs.support.process import make_directory
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.reader import Recording
-from toolstile_plugins.record.replay_run import registered
-from toolstile_plugins.record.replayer import Replayer
+from toolstile_plugins.record.replayer import Replayer, registered
 from toolstile_plugins.record.schema import FORMAT, VERSION, RecordError
 from toolstile_plugins.record.serialize import Fields, fields_of, joined, request_of, written
 from toolstile_plugins.record.settings import RecordSettings

@@ -37,8 +37,7 @@ from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.execution.options import PolicyAnswer
 from toolstile_hookspecs.support.text import counted, printable, suggest
 from toolstile_plugins.record.reader import Recording, records_in
-from toolstile_plugins.record.replay_run import Comparison, registered, replayed
-from toolstile_plugins.record.replayer import Replayer
+from toolstile_plugins.record.replayer import Comparison, Replayer, registered, replayed
 from toolstile_plugins.record.schema import Decision as RecordedDecision
 from toolstile_plugins.screen import Cell, Screen
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.record import Recording
-from toolstile_plugins.record.replay_run import RecordedClock
+from toolstile_plugins.record.replayer import RecordedClock
 
 
 def test_a_call_begins_and_ends_when_it_did(desk, path):

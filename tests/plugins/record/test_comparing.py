@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolstile_plugins.record import Recording
-from toolstile_plugins.record.replay_run import Comparison
+from toolstile_plugins.record.replayer import Comparison
 
 
 @pytest.mark.parametrize(

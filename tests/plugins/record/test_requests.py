@@ -21,7 +21,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins.record import Recording, recorder
-from toolstile_plugins.record.replay_run import replayed
+from toolstile_plugins.record.replayer import replayed
 
 ADA = Principal("https://id.example.org", "ada", auth=Secret("hunter2-of-ada"))
 
