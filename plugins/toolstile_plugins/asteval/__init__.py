@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from toolstile_hookspecs import HostHandle, MarkdownSection, Section, hookimpl
-from toolstile_hookspecs.support.late_names import late_names
+from toolstile_plugins.asteval.section import AstevalSection, asteval, section_parts
 from toolstile_plugins.asteval.settings import AstevalConfig
-
-if TYPE_CHECKING:
-    from toolstile_plugins.asteval.section import AstevalSection
 
 __all__ = ["AstevalConfig", "AstevalSection"]
 
@@ -25,8 +21,6 @@ toolstile_on_request = dict.fromkeys(
     ("evaluate_python",),
     "the host has no calculator; add [plugins.asteval] to the configuration",
 )
-
-__getattr__ = late_names(__name__, {"section": "AstevalSection"})
 
 
 @hookimpl
@@ -38,8 +32,6 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_sections(settings: AstevalConfig) -> list[Section]:
     """Offer `evaluate_python`; its library is needed once a host that offers it opens."""
-    from toolstile_plugins.asteval.section import section_parts
-
     return [MarkdownSection(**section_parts(settings))]
 
 
@@ -48,7 +40,5 @@ def toolstile_sections(settings: AstevalConfig) -> list[Section]:
 def toolstile_lifespan(host: HostHandle) -> Generator[None]:
     """Refuse to open without the library if code is evaluated."""
     if any(host.catalog.plugin_of(name) == "asteval" for name in host.catalog.names()):
-        from toolstile_plugins.asteval.section import asteval
-
         asteval()
     yield

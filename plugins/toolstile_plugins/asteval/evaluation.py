@@ -56,6 +56,14 @@ _ALLOWED: Final = (
     # Only within nodes that are not available.
     *(ast.alias, ast.excepthandler, ast.withitem),
 )
+_CALLED: Final = {
+    "ClassDef": "class",
+    "ImportFrom": "import",
+    "AnnAssign": "a type of a variable",
+    "NamedExpr": ":=",
+    "Starred": "* before a value",
+}
+"""The names of nodes in messages; for others, the class in small letters."""
 _CONSTANTS: Final = (str, int, float, bool, type(None))
 _FORMATS: Final = frozenset({"format", "format_map"})
 
@@ -91,7 +99,7 @@ class _Loops(ast.NodeTransformer):
     """
 
     def visit_While(self, node: ast.While) -> ast.While:
-        """Test within the loop."""
+        # The test moves into the loop.
         self.generic_visit(node)
         unless = ast.UnaryOp(ast.Not(), node.test)
         stop = ast.If(unless, [*node.orelse, ast.Break()], [])
@@ -99,7 +107,7 @@ class _Loops(ast.NodeTransformer):
         return node
 
     def visit_For(self, node: ast.For) -> ast.For:
-        """Take all values before the loop begins."""
+        # All values are taken before the loop begins.
         self.generic_visit(node)
         node.iter = ast.Call(ast.Name(LIST, ast.Load()), [node.iter], [])
         return node
@@ -107,7 +115,8 @@ class _Loops(ast.NodeTransformer):
 
 def _faults(node: ast.AST) -> Iterator[str]:
     if not isinstance(node, _ALLOWED):
-        yield f"{_called(node)} is not available"
+        name = type(node).__name__
+        yield f"{_CALLED.get(name, name.lower())} is not available"
     if isinstance(node, ast.Constant) and not isinstance(node.value, _CONSTANTS):
         yield f"{type(node.value).__name__} is not available"
     if isinstance(node, ast.FormattedValue) and not _is_plain(node.format_spec):
@@ -145,17 +154,6 @@ def _is_plain(spec: ast.expr | None) -> bool:
     return not any("{" in str(value) or "}" in str(value) for value in values)
 
 
-def _called(node: ast.AST) -> str:
-    name = type(node).__name__
-    return {
-        "ClassDef": "class",
-        "ImportFrom": "import",
-        "AnnAssign": "a type of a variable",
-        "NamedExpr": ":=",
-        "Starred": "* before a value",
-    }.get(name, name.lower())
-
-
 # --- Evaluation by asteval, with a table of symbols of our own
 
 
@@ -186,17 +184,11 @@ class CodeError(Exception):
 
 @dataclass
 class Evaluation:
-    """One evaluation.
+    """One evaluation."""
 
-    Args:
-        variables: The variables that the code finds.
-        functions: Further names for the code, which do not count as variables.
-        most: The characters after which an output is cut.
-    """
-
-    variables: Mapping[str, Any]
-    functions: Mapping[str, Any]
-    most: int
+    variables: Mapping[str, Any]  # that the code finds
+    functions: Mapping[str, Any]  # further names for the code, which do not count as variables
+    most: int  # the characters after which an output is cut
     stdout: StringIO = field(default_factory=StringIO, init=False)
     stderr: StringIO = field(default_factory=StringIO, init=False)
 
@@ -215,7 +207,13 @@ class Evaluation:
             interpreter, known = self._interpreter()
             value = interpreter.eval(module, show_errors=False)
             if interpreter.error:
-                raise CodeError(self._told(interpreter.error[0]))
+                first = interpreter.error[0]
+                # The innermost error, because asteval's own text repeats all arguments of a call.
+                cause = first.exc_info[1]
+                text = bounded(str(first.msg if cause is None else cause), 500)
+                line = getattr(first.node, "lineno", None)
+                where = "" if line is None else f"line {line}: "
+                raise CodeError(f"{where}{first.exc.__name__}: {text}")
         has_value = bool(module.body) and isinstance(module.body[-1], ast.Expr)
         shown = None if value is None or not has_value else self._shown(value)
         left = {
@@ -242,21 +240,16 @@ class Evaluation:
         except (ValueError, RecursionError) as error:
             return f"<{type(value).__name__} that cannot be shown: {error}>"
 
-    def _told(self, error: Any) -> str:
-        # The innermost error, because asteval's own text repeats all arguments of a call.
-        cause = error.exc_info[1]
-        text = bounded(str(error.msg if cause is None else cause), 500)
-        line = getattr(error.node, "lineno", None)
-        return f"{'' if line is None else f'line {line}: '}{error.exc.__name__}: {text}"
-
     def _interpreter(self) -> tuple[Any, frozenset[str]]:
-        table = {**symbols(), **self.functions, LIST: list}
+        table = {**SYMBOLS, **self.functions, LIST: list}
         known = frozenset(table) - frozenset(self.variables)
         table.update(self.variables)
         interpreter = importlib.import_module("asteval").Interpreter(
             symtable=table, minimal=True, config=NODES, use_numpy=False, err_writer=self.stderr
         )
-        table["print"] = self._print
+
+        def print_(*values: object, sep: str = " ", end: str = "\n") -> None:
+            self.stdout.write(sep.join(map(str, values)) + end)
 
         def attribute(node: ast.Attribute) -> Any:
             value = interpreter.run(node.value)
@@ -264,23 +257,10 @@ class Evaluation:
                 return getattr(value, node.attr)
             raise AttributeError(f"{type(value).__name__} has no attribute {node.attr} here")
 
+        table["print"] = print_
         interpreter.node_handlers["attribute"] = attribute
         interpreter.node_handlers["generatorexp"] = interpreter.on_listcomp
         return interpreter, known
-
-    def _print(self, *values: object, sep: str = " ", end: str = "\n") -> None:
-        self.stdout.write(sep.join(map(str, values)) + end)
-
-
-def symbols() -> dict[str, Any]:
-    """Return the names for code, without the functions for files."""
-    return {
-        **{name: getattr(builtins, name) for name in _BUILTINS.split()},
-        "math": _MATH,
-        "pow": _pow,
-        "range": _range,
-        "statistics": _STATISTICS,
-    }
 
 
 def bounded(text: str, most: int) -> str:
@@ -300,6 +280,16 @@ def _range(*bounds: int) -> range:
     if len(made) > MAX_RANGE:
         raise ValueError(f"range() gives up to {MAX_RANGE:,} numbers")
     return made
+
+
+SYMBOLS: Final = {
+    **{name: getattr(builtins, name) for name in _BUILTINS.split()},
+    "math": _MATH,
+    "pow": _pow,
+    "range": _range,
+    "statistics": _STATISTICS,
+}
+"""The names for code, without the functions for files."""
 
 
 # --- Limits on processor time and memory
@@ -369,33 +359,27 @@ def evaluate(params: EvaluatePython, context: ToolContext) -> ToolResult[Evaluat
         ToolValidationError: Variables, paths or files are impossible; names all faults.
     """
     variables = _variables(params.globals)
-    if context.filesystem is not None:
-        with checking(context, _WHAT) as checks:
-            return _evaluated(params, variables, Files(checks), context)
-    if params.reads or params.writes:
+    config = context.resources.get(AstevalConfig)
+    has_files = context.filesystem is not None
+    if not has_files and (params.reads or params.writes):
         raise ToolValidationError(
             f"{_WHAT}: there is no workspace here. Leave reads and writes out, then retry."
         )
-    return _evaluated(params, variables, None, context)
-
-
-def _evaluated(
-    params: EvaluatePython, variables: dict[str, Any], files: Files | None, context: ToolContext
-) -> ToolResult[Evaluated]:
-    config = context.resources.get(AstevalConfig)
-    texts: dict[str, str] = {}
-    if files is not None:
-        texts = files.texts(params.reads, [write.path for write in params.writes])
-    run = partial(_run, params, variables, files, texts, config.max_output)
-    try:
-        shown, stdout, stderr, left, reads, writes = limited(run, config)
-    except CodeError as error:
-        told = "The code fails, and nothing is written."
-        return ToolResult.error(f"{told}\n{error}\nFix the code, then retry.")
-    if files is not None:
-        files.write([Write(*write) for write in writes], reads)
-    written = tuple(path for path, _, _ in writes)
-    return ToolResult.ok(Evaluated(shown, stdout, stderr, left, tuple(reads), written))
+    with checking(context, _WHAT) if has_files else contextlib.nullcontext() as checks:
+        files = None if checks is None else Files(checks)
+        texts: dict[str, str] = {}
+        if files is not None:
+            texts = files.texts(params.reads, [write.path for write in params.writes])
+        run = partial(_run, params, variables, files, texts, config.max_output)
+        try:
+            shown, stdout, stderr, left, reads, writes = limited(run, config)
+        except CodeError as error:
+            told = "The code fails, and nothing is written."
+            return ToolResult.error(f"{told}\n{error}\nFix the code, then retry.")
+        if files is not None:
+            files.write([Write(*write) for write in writes], reads)
+        written = tuple(path for path, _, _ in writes)
+        return ToolResult.ok(Evaluated(shown, stdout, stderr, left, tuple(reads), written))
 
 
 def _run(
@@ -458,11 +442,7 @@ def _filled(content: str, left: dict[str, Any]) -> str:
 
 
 class Files:
-    """The files of a call; all faults are reported at once.
-
-    Args:
-        checks: The checks of the call.
-    """
+    """The files of a call; all faults are reported at once."""
 
     def __init__(self, checks: Checks) -> None:
         self._checks = checks

@@ -78,21 +78,13 @@ class ScriptResult:
 
 @dataclass(frozen=True)
 class CodeFunction:
-    """A tool as a function of scripts.
-
-    Args:
-        name: The name of the function.
-        tool: The tool.
-        params: The names of its params, in the order of positional arguments.
-        signature: Its declaration.
-        types: The declarations that its signature needs.
-    """
+    """A tool as a function of scripts."""
 
     name: str
     tool: Tool[Any, Any]
-    params: tuple[str, ...]
+    params: tuple[str, ...]  # their names, in the order of positional arguments
     signature: str
-    types: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()  # the declarations that the signature needs
 
     def arguments(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by their names.
@@ -193,20 +185,16 @@ class _Types:
     """Writes the types of a JSON Schema.
 
     An argument is declared with the widest type, so that no working script is refused.
-
-    Args:
-        root: The whole schema, with its definitions.
-        known: The declarations of all results so far by their names; None for arguments.
     """
 
     def __init__(self, root: Schema, known: dict[str, str] | None = None) -> None:
         self._definitions = {**root.get("definitions", {}), **root.get("$defs", {})}
+        # The declarations of all results so far by their names; None for arguments.
         self._known = known
         self._within: list[str] = []
         self.declared: list[str] = []
 
     def of(self, schema: Any) -> str:
-        """Return the type of the values that fit a schema."""
         if not isinstance(schema, Mapping):
             return "Any"
         schema = cast("Schema", schema)
@@ -231,10 +219,9 @@ class _Types:
         if name in self._within:
             return "Any"
         self._within.append(name)
-        try:
-            return self.of(self._definitions.get(name))
-        finally:
-            self._within.pop()
+        found = self.of(self._definitions.get(name))
+        self._within.pop()
+        return found
 
     def _object(self, schema: Schema) -> str:
         properties: Schema = schema.get("properties", {})

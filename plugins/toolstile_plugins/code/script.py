@@ -32,21 +32,13 @@ _AGAIN: Final = "Change the script, then retry."
 
 @dataclass(eq=False)
 class Script:
-    """The run of a script within a call of `run_python`.
-
-    Args:
-        code: Its text.
-        functions: The functions that it can call, by their names.
-        config: Its limits.
-        workers: The pool that runs it.
-        context: The context of the call.
-    """
+    """The run of a script within a call of `run_python`."""
 
     code: str
-    functions: Mapping[str, CodeFunction]
+    functions: Mapping[str, CodeFunction]  # that it can call, by their names
     config: CodeConfig
     workers: Workers
-    context: ToolContext
+    context: ToolContext  # of the call
     _printed: list[str] = field(default_factory=list[str], init=False)
     _room: int = field(default=0, init=False)
     _failed: tuple[str, str] = field(default=("", ""), init=False)
@@ -63,7 +55,8 @@ class Script:
             try:
                 now = session.feed_start(
                     self.code,
-                    external_lookup=dict.fromkeys(self.functions, _Never()),
+                    # The script calls them by their names; as a value, each must be callable.
+                    external_lookup=dict.fromkeys(self.functions, lambda: None),
                     print_callback=self._print,
                 )
                 while not isinstance(now, MontyComplete):
@@ -103,16 +96,13 @@ class Script:
                 self._printed.append(_CUT)
 
     def _call(self, now: FunctionSnapshot) -> SyncSnapshot:
-        """Make a nested call, and continue with its value or error.
-
-        An exception of `context.call` ends the script, which cannot catch it.
-        """
         function = self.functions[now.function_name]
         try:
             given = function.arguments(now.args, now.kwargs)
             arguments = pydantic_core.to_jsonable_python(given)
         except (TypeError, ValueError) as error:
             return now.resume({"exception": TypeError(str(error))})
+        # An exception of `context.call` ends the script, which cannot catch it.
         outcome = self.context.call(function.tool.name, arguments)
         if outcome.success:
             if not function.tool.contained:
@@ -160,10 +150,3 @@ class Script:
             return " Its changes are rolled back."
         done = ", ".join(self._outside)
         return f" Its changes are rolled back, except the effects of {done} outside: check these."
-
-
-class _Never:
-    """A function as a value of a script; the script calls it by its name."""
-
-    def __call__(self) -> None:
-        """Exist, because a function of a script must be callable."""

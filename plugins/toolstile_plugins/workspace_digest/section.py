@@ -120,13 +120,10 @@ PLACEHOLDER = (
 
 
 class AutomaticDigests:
-    """The automatic digests of a workspace, each made once; a resource of the session.
-
-    Args:
-        files: The workspace outside of any call, or None.
-    """
+    """The automatic digests of a workspace, each made once; a resource of the session."""
 
     def __init__(self, files: Filesystem | None) -> None:
+        # The workspace outside of any call.
         self._files = files
         self._lock = threading.Lock()
         self._made: dict[DigestConfig, Made] = {}
@@ -233,5 +230,4 @@ def _first_line(body: str) -> str:
 
 @cache
 def _tell_once(key: str, why: str) -> None:
-    """Log once, at the first rendering, that a section shows no digest."""
     log.warning("The section %r shows no digest of the workspace: %s", key, why)

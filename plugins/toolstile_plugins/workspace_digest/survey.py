@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tomllib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -33,15 +34,10 @@ KEY = "workspace-digest"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The state of a path that a digest was made from.
+    """The state of a path that a digest was made from."""
 
-    Args:
-        path: The path; empty for the root.
-        state: A hash of the names in a directory, the size of a listed file, or the hash of a file
-            that was read.
-    """
-
-    path: str
+    path: str  # empty for the root
+    # A hash of the names in a directory, the size of a listed file, or the hash of a read file.
     state: str
 
 
@@ -83,12 +79,12 @@ def register_reducers(session: SessionProtocol) -> None:
     session[DirectoryDigest].register(DirectoryDigest, _put_directory)
 
 
-def _put_digest(digests: Sequence[Any], event: WorkspaceDigest) -> Sequence[Any]:
-    return [*(digest for digest in digests if digest.section_key != event.section_key), event]
-
-
 def _put_directory(shown: Sequence[Any], event: DirectoryDigest) -> Sequence[Any]:
     return [*(before for before in shown if before.path != event.path), event]
+
+
+def _put_digest(digests: Sequence[Any], event: WorkspaceDigest) -> Sequence[Any]:
+    return [*(digest for digest in digests if digest.section_key != event.section_key), event]
 
 
 def set_workspace_digest(session: SessionProtocol, digest: WorkspaceDigest) -> WorkspaceDigest:
@@ -144,19 +140,14 @@ Texts = dict[str, tuple[FileStat, str | None]]
 
 
 class Survey:
-    """One look at a workspace; `sources` returns the states it has seen.
-
-    Args:
-        files: The workspace.
-        config: The limits.
-        texts: The texts of earlier looks, which are not read again.
-    """
+    """One look at a workspace; `sources` returns the states it has seen."""
 
     def __init__(self, files: Filesystem, config: DigestConfig, texts: Texts | None = None) -> None:
         self._files = files
         self._config = config
         self._always = _spec_of(config.exclude)
         self._specs: dict[str, GitIgnoreSpec | None] = {}
+        # Texts of earlier looks are not read again.
         self._texts: Texts = {} if texts is None else texts
         self._read: dict[str, str] = {}
 
@@ -302,17 +293,11 @@ def _hash_of_names(paths: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts that a manifest states.
+    """The facts that a manifest states."""
 
-    Args:
-        about: The name and the description of the project.
-        commands: Commands that build, test or check it.
-        entry_points: Its programs.
-    """
-
-    about: str = ""
-    commands: tuple[str, ...] = ()
-    entry_points: tuple[str, ...] = ()
+    about: str = ""  # the name and the description of the project
+    commands: tuple[str, ...] = ()  # that build, test or check it
+    entry_points: tuple[str, ...] = ()  # its programs
 
 
 _TARGET: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)\s*:(?![=:])", re.MULTILINE)
@@ -321,8 +306,6 @@ _RUN: Final = re.compile(r"^\s*(?:- )?run:[ \t]+([^|>\s].*)$", re.MULTILINE)
 
 
 def _pyproject(text: str) -> Facts:
-    import tomllib  # late, because most hosts read no manifest
-
     table = tomllib.loads(text)
     project, tools = _table(table, "project"), _table(table, "tool")
     commands = ["python -m build"] if "build-system" in table else []
@@ -440,17 +423,17 @@ class _Tree:
 
 
 def make_digest(survey: Survey, config: DigestConfig, top: str = "", depth: int = 0) -> Made:
-    """Return the digest of a directory.
-
-    Args:
-        survey: A look at the workspace.
-        config: The limits.
-        top: The directory.
-        depth: The number of levels that are shown; 0 for the number of the config.
-    """
+    """Return the digest of a directory, with `depth` levels; 0 for the number of the config."""
     tree = _Tree(top, dict(survey.walk(top)))
     tree.choose(config, depth or config.depth)
-    manifests = dict(_manifests(survey, tree))
+    names = [join(top, name) for name in READERS]
+    names += [entry.path for entry in tree.found.get(join(top, WORKFLOWS), ())][:_FEW]
+    present = {entry.path for entries in tree.found.values() for entry in entries}
+    manifests = {
+        path: facts_of(split(path)[1], text)
+        for path in names
+        if path in present and (text := survey.text(path)) is not None
+    }
     files = [entry for entries in tree.found.values() for entry in entries if entry.kind == "file"]
     is_cut = sum(map(len, tree.found.values())) >= config.max_files
     told = counted(len(files), "file", "files") + (" or more" if is_cut else "")
@@ -464,15 +447,6 @@ def make_digest(survey: Survey, config: DigestConfig, top: str = "", depth: int 
     lines += ["", "Files:", *tree.lines(top)] if tree.found[top] else []
     shown = [entry for entries in tree.shown.values() for entry in entries]
     return Made(_within(lines, config.max_chars), survey.sources(shown, tree.shown))
-
-
-def _manifests(survey: Survey, tree: _Tree) -> Iterator[tuple[str, Facts]]:
-    names = [join(tree.top, name) for name in READERS]
-    names += [entry.path for entry in tree.found.get(join(tree.top, WORKFLOWS), ())][:_FEW]
-    present = {entry.path for entries in tree.found.values() for entry in entries}
-    for path in names:
-        if path in present and (text := survey.text(path)) is not None:
-            yield path, facts_of(split(path)[1], text)
 
 
 def _about(manifests: dict[str, Facts]) -> Iterator[str]:
@@ -530,7 +504,6 @@ def one_line(text: str) -> str:
 
 
 def _within(lines: Iterable[str], most: int) -> str:
-    """Return lines, cut at a line where they have too many characters."""
     kept: list[str] = []
     room = most - len(_CUT) - 1
     for line in lines:

@@ -29,7 +29,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.asteval import AstevalConfig, AstevalSection
-from toolstile_plugins.asteval.evaluation import symbols
+from toolstile_plugins.asteval.evaluation import SYMBOLS
 from toolstile_plugins.asteval.section import evaluate_python
 from toolstile_plugins.asteval.settings import EvaluatePython, Write
 from toolstile_plugins.code import CodeSection
@@ -196,7 +196,7 @@ def test_the_symbols_are_those_of_the_list():
         *("isinstance", "len", "list", "map", "max", "min", "pow", "print", "range", "reversed"),
         *("round", "set", "sorted", "str", "sum", "tuple", "zip", "math", "statistics"),
     }
-    assert set(symbols()) == ours
+    assert set(SYMBOLS) == ours
     for name in ("open", "type", "dir", "getattr", "bytes", "Exception", "sqrt", "numpy"):
         assert f"NameError: name '{name}' is not defined" in evaluate(f"{name}(1)")
 
