@@ -6,14 +6,15 @@ Settings, `[plugins.sandbox]`: see `SandboxSettings`. Commands work on the works
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Diagnostic, Section, Tool, ToolContext, applies_to, hookimpl
+from toolstile_hookspecs import Diagnostic, Section, ToolContext, applies_to, hookimpl
+from toolstile_hookspecs.support.late_names import late_names
+from toolstile_plugins.sandbox.scratch import clear_up
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -43,27 +44,17 @@ __all__ = [
     "ShellSection",
 ]
 
-_HOMES: Final = {
-    "Layout": "layout",
-    "PodmanConfig": "podman.container",
-    "PodmanSandboxSection": "tool",
-    "ShellSection": "tool",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name at its first use, because most commands of ours use none."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'backend')}"), name)
-
+__getattr__ = late_names(
+    __name__,
+    {
+        "backend": "Backend Command CommandResult Running SandboxUnavailable ShellParams",
+        "layout": "Layout",
+        "podman.container": "PodmanConfig",
+        "tool": "PodmanSandboxSection ShellSection",
+    },
+)
 
 toolstile_on_request = {"shell_execute": "for commands, add [plugins.sandbox] to the configuration"}
-
-
-def is_shell(tool: Tool[Any, Any]) -> bool:
-    """Return whether a tool runs commands."""
-    return "shell" in tool.tags
 
 
 @hookimpl
@@ -84,8 +75,6 @@ def toolstile_diagnose(settings: SandboxSettings) -> Iterator[Diagnostic]:
 @contextmanager
 def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
     """Remove the directories, cgroups and containers of killed hosts."""
-    from toolstile_plugins.sandbox.scratch import clear_up
-
     if settings.backend == "podman":
         from toolstile_plugins.sandbox.podman.container import Podman
 
@@ -96,7 +85,7 @@ def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
 
 
 @hookimpl
-@applies_to(is_shell)
+@applies_to(lambda tool: "shell" in tool.tags)
 def toolstile_rollback(context: ToolContext) -> None:
     """Put the output of a cancelled command into the event of its call."""
     from toolstile_plugins.sandbox.shell import RUNS

@@ -215,26 +215,16 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A captured output.
-
-    Args:
-        head: Its beginning.
-        tail: Its end, if bytes between are missing.
-        missing: The number of missing bytes.
-        whole: If bytes are missing, the whole output, or the longest beginning that is captured.
-    """
+    """A captured output: its beginning and, if bytes are missing, their number and its end."""
 
     head: bytes = b""
     tail: bytes = b""
     missing: int = 0
+    # If bytes are missing, the whole output, or the longest beginning that is captured.
     whole: bytes = field(default=b"", repr=False)
 
     def text(self, path: str = "") -> str:
-        """Return it as text, cut visibly.
-
-        Args:
-            path: The path at which `whole` can be read.
-        """
+        """Return it as text, cut visibly; `whole` can be read at the path."""
         head = self.head.decode(errors="replace")
         if not self.missing:
             return head
@@ -249,25 +239,15 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a command.
+    """The end of a command."""
 
-    Args:
-        exit_code: Its exit code; 128 and the number of the signal that killed it.
-        stdout: Its output.
-        stderr: Its other output.
-        seconds: How long it ran.
-        timed_out: Whether it was killed for its time.
-        notes: The limits that ended it, a sentence each.
-        too_large: Whether it was killed for the size of its files.
-    """
-
-    exit_code: int
+    exit_code: int  # 128 and the number of the signal that killed it
     stdout: Output
     stderr: Output
-    seconds: float
+    seconds: float  # how long it ran
     timed_out: bool = False
-    notes: tuple[str, ...] = ()
-    too_large: bool = False
+    notes: tuple[str, ...] = ()  # the limits that ended it, a sentence each
+    too_large: bool = False  # whether it was killed for the size of its files
 
 
 GROUP: Final = "toolstile.sandboxes"

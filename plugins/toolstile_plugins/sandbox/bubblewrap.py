@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from toolstile_hookspecs import Diagnostic
 from toolstile_hookspecs.support.text import extra_remedy
@@ -239,7 +239,11 @@ class _Sandboxed(Running):
         # The command may have ended already.
         with suppress(ProcessLookupError, FileNotFoundError):
             self._first = os.pidfd_open(number)
-            _keep_mounts(number, self._scratch)
+            with suppress(PermissionError):
+                # Its mounts stay as long as its directory; when this process ends, the kernel
+                # closes the handle.
+                handle = os.open(f"/proc/{number}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+                weakref.finalize(self._scratch, _close_on_thread, handle).atexit = False
             group.add(number)
             limit_process(number, command.limits, grouped="memory" in group.holds)
             self._scratch.note(number)
@@ -276,18 +280,8 @@ class _Sandboxed(Running):
         return self._notes
 
 
-def _keep_mounts(process: int, scratch: Scratch) -> None:
-    """Keep the mounts of a command as long as its directory, then unmount on a thread.
-
-    On a thread, because the kernel writes the whole disk before it unmounts an overlay there.
-    """
-    with suppress(PermissionError):
-        handle = os.open(f"/proc/{process}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        # When this process ends, the kernel closes it.
-        weakref.finalize(scratch, _close_on_thread, handle).atexit = False
-
-
 def _close_on_thread(handle: int) -> None:
+    # Because the kernel writes the whole disk before it unmounts an overlay.
     threading.Thread(target=os.close, args=(handle,), daemon=True).start()
 
 
@@ -317,33 +311,28 @@ _MACHINE: Final = 4
 _OTHER_NUMBERS: Final = 0x40000000  # the same calls for another size of words
 
 
-class _Machine(NamedTuple):
-    identity: int
-    refused: tuple[int, ...]
-
-
+# By the machine, its identity and the refused calls.
 # Keyrings (three) belong to the user, whatever the namespace. The others serve attacks on the
 # kernel: bpf, perf_event_open, userfaultfd, io_uring (three).
 _MACHINES: Final = {
-    "x86_64": _Machine(0xC000003E, (248, 249, 250, 321, 298, 323, 425, 426, 427)),
-    "aarch64": _Machine(0xC00000B7, (217, 218, 219, 280, 241, 282, 425, 426, 427)),
+    "x86_64": (0xC000003E, (248, 249, 250, 321, 298, 323, 425, 426, 427)),
+    "aarch64": (0xC00000B7, (217, 218, 219, 280, 241, 282, 425, 426, 427)),
 }
 
 
 def filter_program() -> bytes | None:
     """Return the filter of system calls for this machine; None if its numbers are unknown."""
-    machine = _MACHINES.get(platform.machine())
-    if machine is None:
+    if (machine := _MACHINES.get(platform.machine())) is None:
         return None
-    left = len(machine.refused)
+    identity, refused = machine
+    left = len(refused)
     steps = [
         (_LOAD, 0, 0, _MACHINE),
-        (_EQUAL, 0, left + 3, machine.identity),
+        (_EQUAL, 0, left + 3, identity),
         (_LOAD, 0, 0, _NUMBER),
         (_AT_LEAST, left + 1, 0, _OTHER_NUMBERS),
     ]
-    for place, number in enumerate(machine.refused):
-        steps.append((_EQUAL, left - place, 0, number))
+    steps += [(_EQUAL, left - place, 0, number) for place, number in enumerate(refused)]
     steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE)]
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 

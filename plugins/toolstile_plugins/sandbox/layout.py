@@ -76,7 +76,10 @@ def lay_out_layers(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...])
     mounts: dict[str, str] = {}
     for number, (path, directory) in enumerate(layers.mounts.items()):
         changes.make_directory(path)
-        mounts[path] = directory or _copy(files, path, scratch.directory(f"mount-{number}"))
+        if directory is None:
+            directory = scratch.directory(f"mount-{number}")  # noqa: PLW2901 - a copy of it
+            _Tree(files, directory).add_all(path, without=set(), at=path)
+        mounts[path] = directory
     for path in (paths.RESERVED, *hidden):
         changes.hide(path)
     return Layout(scratch, tuple(lowers), upper, work, mounts, hidden)
@@ -90,11 +93,6 @@ def lay_out_copy(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...]) -
     closed = tuple(tree.closed)
     lowers, work = (tree.root,), scratch.directory("work")
     return Layout(scratch, lowers, tree.root, work, hidden=(*hidden, *closed), closed=closed)
-
-
-def _copy(files: Filesystem, path: str, root: str) -> str:
-    _Tree(files, root).add_all(path, without=set(), at=path)
-    return root
 
 
 class _Tree:
@@ -155,11 +153,9 @@ class _Tree:
     def hide(self, path: str) -> None:
         """Hide a path of the layers beneath."""
         above = paths.split(path)[0]
-        if above and not (
-            self._files.exists(above) and self._files.stat(above).kind == "directory"
-        ):
-            return
         if above:
+            if not self._files.exists(above) or self._files.stat(above).kind != "directory":
+                return
             self.make_directory(above)
         target = self._at(path)
         if os.path.isdir(target):  # noqa: PTH112
@@ -214,27 +210,16 @@ Known = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A path that a command may have changed.
-
-    Args:
-        path: The path in the workspace.
-        kind: Its new kind; `gone` if it was removed.
-        mode: Its permission bits.
-        modified: When it last changed, in nanoseconds since 1970.
-        target: The text of a link.
-        replaces: Whether a directory is new and has no entries of an earlier one.
-        special: The name of another kind.
-        size: In bytes, the greater of a file's length and the blocks that it takes.
-    """
+    """A path that a command may have changed."""
 
     path: str
-    kind: Kind
-    mode: int = 0
-    modified: int = 0
-    target: str = ""
-    replaces: bool = False
-    special: str = ""
-    size: int = 0
+    kind: Kind  # now; `gone` if it was removed
+    mode: int = 0  # the permission bits
+    modified: int = 0  # in nanoseconds since 1970
+    target: str = ""  # the text of a link
+    replaces: bool = False  # whether a directory is new and has no entries of an earlier one
+    special: str = ""  # the name of another kind
+    size: int = 0  # in bytes, the greater of a file's length and the blocks that it takes
 
 
 def entries_of(upper: str) -> Iterator[Entry]:
@@ -336,22 +321,18 @@ class HarvestError(Exception):
 
 
 class Harvest:
-    """Makes the changes of a command changes of the call.
-
-    Attributes:
-        changed: The first changed paths, each after `A`, `M` or `D`.
-        count: The number of changed paths.
-        left_out: The kinds of FIFOs and the like, which are not kept, by path.
-        closed: The paths that this user, and so the command, cannot read.
-    """
+    """Makes the changes of a command changes of the call."""
 
     def __init__(self, files: Filesystem, layout: Layout) -> None:
         self._files = files
         self._layout = layout
         self._refused: dict[str, str] = {}
+        # The first changed paths, each after `A`, `M` or `D`, and the number of all.
         self.changed: list[str] = []
         self.count = 0
+        # The kinds of FIFOs and the like, which are not kept, by path.
         self.left_out: dict[str, str] = {}
+        # The paths that this user, and so the command, cannot read.
         self.closed = layout.closed
 
     def take(self, entries: Iterable[Entry]) -> None:

@@ -36,17 +36,12 @@ _BLOCK_BYTES: Final = 1 << 16
 
 
 class Collected:
-    """The output so far: its beginning and its end.
-
-    Args:
-        limit: The bytes that are shown.
-        whole: The bytes that are kept of the beginning of a longer output.
-    """
+    """The output so far: its beginning and its end."""
 
     def __init__(self, limit: int, whole: int) -> None:
         self._half = limit // 2
-        self._limit = limit
-        self._whole = whole
+        self._limit = limit  # the bytes that are shown
+        self._whole = whole  # the bytes that are kept of the beginning of a longer output
         self._size = 0
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
@@ -66,29 +61,19 @@ class Collected:
         if self._size <= self._limit:
             return Output(bytes(self._head))
         kept = bytes(self._head) + b"".join(self._tail)
-        head, tail, whole = (
-            kept[: self._half],
-            kept[-self._half :],
-            bytes(self._head[: self._whole]),
-        )
-        return Output(head, tail, self._size - 2 * self._half, whole)
+        missing, whole = self._size - 2 * self._half, bytes(self._head[: self._whole])
+        return Output(kept[: self._half], kept[-self._half :], missing, whole)
 
 
 class CommandRun:
-    """The run of a command, which another thread may end at any moment.
-
-    Attributes:
-        is_killed: Whether another thread has killed it, or kept it from starting.
-        stdout: Its output so far.
-        stderr: Its other output so far.
-    """
+    """The run of a command, which another thread may end at any moment."""
 
     def __init__(self, command: Command, backend: Backend) -> None:
         self._command = command
         self._backend = backend
         self._lock = threading.Lock()
         self._running: Running | None = None
-        self.is_killed = False
+        self.is_killed = False  # or kept from starting
         limits = command.limits
         self.stdout = Collected(limits.output, limits.whole_output)
         self.stderr = Collected(limits.output, limits.whole_output)
@@ -223,9 +208,7 @@ class DiskWatch:
             return None
         used = self._used(gone) - self._before + _size_of_unlinked(self._name)
         self._next = time.monotonic() + 5 * (time.monotonic() - now) + 0.1
-        if used <= self._limit:
-            return None
-        return _too_much(self._limit)
+        return None if used <= self._limit else _too_much(self._limit)
 
     def _found(self) -> tuple[int, int]:
         """Return the free space, and the free files counted as bytes."""
@@ -261,16 +244,13 @@ def _too_much(limit: int) -> str:
 
 
 def _size_of_unlinked(name: str) -> int:
-    """Return the size of the files that a command has removed and still has open.
-
-    Args:
-        name: The name of its scratch directory, which its mounts contain.
-    """
+    """Return the size of the files that a command has removed and still has open."""
     held: dict[tuple[int, int], int] = {}
     for process in Path("/proc").glob("[0-9]*"):
         # A process may end, or belong to another user.
         with suppress(OSError):
             mounts = (process / "mountinfo").read_text(encoding="utf-8", errors="replace")
+            # The mounts of the command contain the name of its scratch directory.
             devices = {line.split()[2] for line in mounts.splitlines() if name in line}
             for descriptor in (process / "fd").iterdir() if devices else ():
                 status = descriptor.stat()

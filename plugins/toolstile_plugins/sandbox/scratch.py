@@ -36,10 +36,7 @@ _FILES_2: Final = {"memory": ("memory.max", "memory.swap.max"), "pids": ("pids.m
 def limit_process(process: int, limits: SandboxSettings, *, grouped: bool) -> None:
     """Set the limits of a process and, for each separately, of its children.
 
-    Args:
-        process: Its number.
-        limits: The settings.
-        grouped: Whether a cgroup limits the memory of all of them together.
+    If they are `grouped`, a cgroup limits the memory of all of them together.
     """
     wanted = {
         resource.RLIMIT_CORE: 0,
@@ -57,21 +54,13 @@ def limit_process(process: int, limits: SandboxSettings, *, grouped: bool) -> No
 
 
 class Cgroup:
-    """A cgroup for one command; does nothing if this process may not make one.
-
-    Args:
-        name: A name that is unique on the machine.
-        memory: In bytes.
-        processes: The maximum number of processes.
-
-    Attributes:
-        holds: The controllers that limit the command, of `memory` and `pids`.
-    """
+    """A cgroup for one command, by a unique name; does nothing if this process may not make one."""
 
     def __init__(self, name: str, memory: int, processes: int) -> None:
         self._memory = memory
         self._processes = processes
         self._made: list[Path] = []
+        # The controllers that limit the command, of `memory` and `pids`.
         self.holds: set[str] = set()
         for controller in ("memory", "pids"):
             amount = memory if controller == "memory" else processes
@@ -134,15 +123,14 @@ def remove_cgroups(directories: Iterable[Path]) -> None:
     """Remove cgroups, with retries, because a process that has just ended may still be in one."""
     for directory in directories:
         for _ in range(50):
-            with suppress(FileNotFoundError):
-                try:
-                    directory.rmdir()
-                except OSError as error:
-                    if isinstance(error, FileNotFoundError):
-                        break
-                    time.sleep(0.01)
-                    continue
-            break
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                break
+            except OSError:
+                time.sleep(0.01)
+            else:
+                break
 
 
 def _cgroups_for(controller: str) -> Iterator[tuple[Path, dict[str, tuple[str, ...]]]]:
@@ -188,15 +176,7 @@ NOTE: Final = "process"
 
 
 class Scratch:
-    """The directory of one command; removed when this object is garbage.
-
-    Args:
-        base: The parent of all such directories, from `base_of`.
-
-    Attributes:
-        name: Its name, unique on the machine.
-        path: Its path.
-    """
+    """The directory of one command in `base_of`; removed when this object is garbage."""
 
     def __init__(self, base: Path) -> None:
         lock = None
@@ -222,10 +202,8 @@ class Scratch:
 def base_of(scratch: Path | None, room: int, beside: str | None = None) -> Path:
     """Return the parent of scratch directories, readable by this user alone.
 
-    Args:
-        scratch: The configured directory; None for one with enough room.
-        room: The bytes that a command may write.
-        beside: The directory of the workspace, if it has one.
+    Without a configured one, it has `room` for the bytes that a command may write, and is on the
+    disk of the workspace, the directory `beside`.
 
     Raises:
         OSError: No directory can be used.
@@ -262,20 +240,13 @@ def _is_beside(place: Path, workspace: str | None) -> bool:
     """Return whether a directory is in memory, or on the disk of the workspace."""
     if is_in_memory(place):
         return True
-    if workspace is None:
+    if workspace is None or place.stat().st_dev != (device := Path(workspace).stat().st_dev):
         return False
-    device = os.stat(workspace).st_dev  # noqa: PTH116 - of a text
-    return place.stat().st_dev == device and _file_system(device) in _FOR_LAYERS
-
-
-def _file_system(device: int) -> str:
     number = f"{os.major(device)}:{os.minor(device)}"
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
-    for line in mounts.splitlines():
-        mount, _, kind = line.partition(" - ")
-        if mount.split()[2] == number:
-            return kind.split()[0]
-    return ""
+    found = (line.partition(" - ") for line in mounts.splitlines())
+    kinds = (kind.split()[0] for mount, _, kind in found if mount.split()[2] == number)
+    return next(kinds, "") in _FOR_LAYERS
 
 
 def clear_up(settings: SandboxSettings) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from toolstile_plugins.vfs import paths
+
 MIB: Final = 1024 * 1024
 
 Positive = Annotated[int, Field(gt=0, strict=True)]
@@ -60,9 +62,6 @@ class SandboxSettings(BaseModel):
     @field_validator("hidden")
     @classmethod
     def _canonical(cls, hidden: tuple[str, ...]) -> tuple[str, ...]:
-        # Late, because most commands do not need the workspace.
-        from toolstile_plugins.vfs import paths
-
         try:
             found = tuple(paths.canonical(path) for path in hidden)
         except OSError as error:

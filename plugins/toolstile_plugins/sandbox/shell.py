@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,10 +27,8 @@ from toolstile_plugins.sandbox.backend import (
     WholeOutput,
 )
 from toolstile_plugins.sandbox.layout import (
-    Entry,
     Harvest,
     HarvestError,
-    Layout,
     entries_of,
     entries_since,
     known_of,
@@ -54,15 +53,17 @@ NOT_RUN: Final = (
 """The message for a model whose commands cannot run; the operator reads the reason."""
 
 
-class Shell:
-    """Runs the commands of one tool; calls `steps` before each step of a command."""
+Steps = Callable[[str], None]
+"""Called before each step of a command; tests end the process there."""
 
-    def __init__(
-        self, settings: SandboxSettings, backend: Backend, steps: Callable[[str], None]
-    ) -> None:
-        self._settings = settings
-        self._backend = backend
-        self._steps = steps
+
+@dataclass(frozen=True)
+class Shell:
+    """Runs the commands of one tool."""
+
+    _settings: SandboxSettings
+    _backend: Backend
+    _steps: Steps
 
     def execute(self, params: ShellParams, *, context: ToolContext) -> ToolResult[CommandResult]:
         """Run a command over the workspace of a call, and make its changes the call's."""
@@ -101,39 +102,36 @@ class Shell:
         if isinstance(files, SupportsWatch):
             # Before the workspace is laid out, because the reads of the command are unknown.
             files.watch()
+        settings = self._settings
+        layers = files.layers() if isinstance(files, SupportsLayers) else WorkspaceLayers()
         try:
-            layout, entries = self._lay_out(files)
+            scratch = Scratch(base_of(settings.scratch, settings.disk, layers.directory))
+            if self._backend.mounts:
+                layout = lay_out_layers(files, scratch, settings.hidden)
+                entries = partial(entries_of, layout.upper)
+            else:
+                layout = lay_out_copy(files, scratch, settings.hidden)
+                entries = partial(entries_since, layout.upper, known_of(layout.upper))
         except OSError as error:
             raise SandboxUnavailable(f"The workspace cannot be laid out: {error}") from error
         self._steps("starting")
         ended = run.run(layout, self._steps)
         self._steps("harvesting")
         harvest = Harvest(files, layout)
-        if ended.too_large or (ended.exit_code and self._settings.on_exit == "fail"):
+        if ended.too_large or (ended.exit_code and settings.on_exit == "fail"):
             return ToolResult.error(self._result(params, ended, harvest, files).render())
         found = list(entries())
-        if (written := sum(entry.size for entry in found)) > self._settings.disk:
+        if (written := sum(entry.size for entry in found)) > settings.disk:
             # A command may end before a check of its size, or write more after the last one.
             raise HarvestError(
                 f"The command has written {size_of(written)} into the workspace, where "
-                f"{size_of(self._settings.disk)} are allowed, so none of its changes were kept. "
+                f"{size_of(settings.disk)} are allowed, so none of its changes were kept. "
                 "Write less in one command, then retry."
             )
         harvest.take(found)
         self._steps("harvested")
         result = self._result(params, ended, harvest, files)
         return ToolResult.ok(result, message=f"{shlex.join(params.command)} has run.")
-
-    def _lay_out(self, files: Filesystem) -> tuple[Layout, Callable[[], Iterator[Entry]]]:
-        """Return the workspace laid out, and a function that finds the changes in it."""
-        layers = files.layers() if isinstance(files, SupportsLayers) else WorkspaceLayers()
-        settings = self._settings
-        scratch = Scratch(base_of(settings.scratch, settings.disk, layers.directory))
-        if self._backend.mounts:
-            layout = lay_out_layers(files, scratch, self._settings.hidden)
-            return layout, partial(entries_of, layout.upper)
-        layout = lay_out_copy(files, scratch, self._settings.hidden)
-        return layout, partial(entries_since, layout.upper, known_of(layout.upper))
 
     def _command(self, params: ShellParams, cwd: str, context: ToolContext) -> Command:
         seconds = min(max(params.timeout_seconds, 1), self._settings.max_seconds)
@@ -172,13 +170,21 @@ class Shell:
                 "leave the commit to a person."
             )
         captured = params.capture_output
-        texts, whole = _outputs(files, ended) if captured else ({}, ())
+        texts = dict.fromkeys(("stdout", "stderr"), "")
+        whole: list[WholeOutput] = []
+        for name in texts if captured else ():
+            output, path = getattr(ended, name), ""
+            if output.whole and isinstance(files, SupportsAttachments):
+                content = output.whole.decode(errors="replace").encode()
+                path = files.attach(content, f".{name}.txt")
+                whole.append(WholeOutput(name, path, len(content)))
+            texts[name] = output.text(path)
         return CommandResult(
             params.command,
             (params.cwd or ""),
             ended.exit_code,
-            texts.get("stdout", ""),
-            texts.get("stderr", ""),
+            texts["stdout"],
+            texts["stderr"],
             round(ended.seconds * 1000),
             ended.timed_out,
             tuple(harvest.changed),
@@ -186,7 +192,7 @@ class Shell:
             self._backend.name,
             tuple(notes),
             captured,
-            whole,
+            tuple(whole),
         )
 
 
@@ -198,16 +204,3 @@ def _lacks_repository(files: Filesystem, ended: Ended) -> bool:
     repository = outside_repository(Path(directory))
     told = ended.stderr.text()
     return repository is not None and ("not a git repository" in told or str(repository) in told)
-
-
-def _outputs(files: Filesystem, ended: Ended) -> tuple[dict[str, str], tuple[WholeOutput, ...]]:
-    texts: dict[str, str] = {}
-    whole: list[WholeOutput] = []
-    for name, output in (("stdout", ended.stdout), ("stderr", ended.stderr)):
-        path = ""
-        if output.whole and isinstance(files, SupportsAttachments):
-            content = output.whole.decode(errors="replace").encode()
-            path = files.attach(content, f".{name}.txt")
-            whole.append(WholeOutput(name, path, len(content)))
-        texts[name] = output.text(path)
-    return texts, tuple(whole)

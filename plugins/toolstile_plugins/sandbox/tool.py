@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -24,13 +24,12 @@ from toolstile_plugins.sandbox.uncontained import NOT_CONTAINED
 
 if TYPE_CHECKING:
     from toolstile_plugins.sandbox.podman.container import PodmanConfig
+    from toolstile_plugins.sandbox.shell import Steps
     from toolstile_plugins.vfs.settings import VfsConfig
 
 
 # --- Commands
 
-
-Steps = Callable[[str], None]
 
 _CONTAINED: Final = "Run a command in the workspace, in a sandbox without network."
 _UNCONTAINED: Final = "Run a command in a copy of the workspace; nothing else contains it."
@@ -98,20 +97,10 @@ def shell_tool(
     accepts_overrides: bool = True,
     steps: Steps = lambda step: None,  # noqa: ARG005 - does nothing
 ) -> Tool[ShellParams, CommandResult]:
-    """Return `shell_execute` over a backend.
-
-    Args:
-        settings: The settings of the sandbox.
-        backend: The backend of the commands.
-        accepts_overrides: Whether its description may be overridden.
-        steps: Called before each step of a command; for tests that end the process there.
-    """
+    """Return `shell_execute` over a backend; `steps` is called before each step of a command."""
 
     def execute(params: ShellParams, *, context: ToolContext) -> ToolResult[CommandResult]:
-        # Late, because listing tools does not need the workspace.
-        from toolstile_plugins.sandbox.shell import Shell
-
-        return Shell(settings, backend, steps).execute(params, context=context)
+        return _run(params, settings, backend, context, steps)
 
     return Tool[ShellParams, CommandResult](
         name="shell_execute",
@@ -133,6 +122,19 @@ def shell_tool(
             ),
         ),
     )
+
+
+def _run(
+    params: ShellParams,
+    settings: SandboxSettings,
+    backend: Backend,
+    context: ToolContext,
+    steps: Steps = lambda step: None,  # noqa: ARG005 - does nothing
+) -> ToolResult[CommandResult]:
+    # Late, because listing tools does not need the workspace.
+    from toolstile_plugins.sandbox.shell import Shell
+
+    return Shell(settings, backend, steps).execute(params, context=context)
 
 
 # --- Files, commands and Python in containers
@@ -223,12 +225,9 @@ def python_tool(settings: SandboxSettings) -> Tool[ContainerPython, CommandResul
     backend = backend_of(settings)
 
     def execute(params: ContainerPython, *, context: ToolContext) -> ToolResult[CommandResult]:
-        # Late, because listing tools does not need the workspace.
-        from toolstile_plugins.sandbox.shell import Shell
-
         words = ("python3", "-c", params.code)
         command = ShellParams(words, timeout_seconds=params.timeout_seconds)
-        result = Shell(settings, backend, lambda step: None).execute(command, context=context)  # noqa: ARG005 - does nothing
+        result = _run(command, settings, backend, context)
         return replace(result, message="The script has run.") if result.success else result
 
     return Tool[ContainerPython, CommandResult](
