@@ -80,7 +80,7 @@ def ask(host: HostHandle, args: argparse.Namespace) -> int:
                 "turns": result.turns,
                 "stop_reason": result.stop_reason.value,
                 "session": result.session_id,
-                "calls": screen.calls(),
+                "calls": [{"id": each.call_id, **each.envelope()} for each in screen.events],
             }
         )
     return 0 if result.success else 1
@@ -141,7 +141,7 @@ class Screen:
         self._is_quiet = is_quiet
         self._streams = not is_quiet and sys.stdout.isatty()
         self._in_line = self._in_thought = False
-        self._events: list[ToolInvoked] = []
+        self.events: list[ToolInvoked] = []
 
     @property
     def listen(self) -> Any:
@@ -172,7 +172,7 @@ class Screen:
         """Show a call that has ended; nested calls are a part of it."""
         if event.parent_id is not None:
             return
-        self._events.append(event)
+        self.events.append(event)
         if not self._is_quiet:
             self.end_line()
             line = event.tool_name if event.success else f"{event.tool_name}: {event.text}"
@@ -193,10 +193,6 @@ class Screen:
             self.say("pending", f"{_PENDING}{names}. {result.note}".rstrip(" ."))
         elif not result.success:
             self.say("error", result.error or result.stop_reason.value)
-
-    def calls(self) -> list[dict[str, Any]]:
-        """Return the envelopes of the calls, in the order of their ends."""
-        return [{"id": event.call_id, **event.envelope()} for event in self._events]
 
     def _hear(self, delta: Delta) -> None:
         if isinstance(delta, ThoughtDelta) and not self._in_thought:

@@ -5,6 +5,7 @@ The loop is a generator. It yields effects, and is sent their results.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import math
@@ -15,6 +16,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from toolstile_hookspecs import Cancellation, ConfigurationError, Deadline
@@ -155,8 +157,6 @@ class Consult:
 
     async def aperform(self) -> Any:
         """Call the function, and wait on the event loop."""
-        import asyncio  # heavy, and only here
-
         if is_async_callable(self.function):
             work = asyncio.ensure_future(self.function())
         else:
@@ -176,7 +176,6 @@ class Consult:
         answer = self.function()
         if not inspect.isawaitable(answer):
             return answer
-        import asyncio  # heavy, and only here
 
         async def awaited() -> Any:
             return await answer
@@ -211,13 +210,13 @@ class Ask:
     adapter: ProviderAdapter
     request: ModelRequest
     retries: Retries
-    listen: Listener | None = None
-    deadline: Deadline | None = None
-    cancellation: Cancellation | None = None
-    spans: RunSpans | None = None
-    check: Callable[[], object] = lambda: None
+    listen: Listener | None
+    deadline: Deadline | None
+    cancellation: Cancellation | None
+    spans: RunSpans | None
+    check: Callable[[], object]
     """Called before each try; raises if a limit of the run is exceeded."""
-    used: Callable[[Usage], object] = lambda _: None
+    used: Callable[[Usage], object]
     """Receives the tokens of each try, also of a try that failed or came too late."""
 
     def perform(self) -> Turn:
@@ -240,8 +239,6 @@ class Ask:
 
     async def aperform(self) -> Turn:
         """Send the request on the event loop."""
-        import asyncio  # heavy, and only here
-
         if (stop := self.cancellation) is None:
             return await self._atried()
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self._atried())
@@ -263,24 +260,26 @@ class Ask:
             forget()
 
     def _tried(self, stopped: threading.Event) -> Turn:
-        heard, tenacity = _Heard(self.listen, stopped), _tenacity()
+        heard = _Heard(self.listen, stopped)
 
         def attempt() -> Turn:
             with self._attempt(heard) as (request, listener, answered):
                 return answered(self.adapter.send(request, listener))
 
-        sleep = tenacity.sleep_using_event(stopped)
-        turn: Turn = tenacity.Retrying(sleep=sleep, **self._policy(tenacity, heard))(attempt)
+        tenacity, policy = self._policy(heard)
+        retrying = tenacity.Retrying(sleep=tenacity.sleep_using_event(stopped), **policy)
+        turn: Turn = retrying(attempt)
         return turn
 
     async def _atried(self) -> Turn:
-        heard, tenacity = _Heard(self.listen, threading.Event()), _tenacity()
+        heard = _Heard(self.listen, threading.Event())
 
         async def attempt() -> Turn:
             with self._attempt(heard) as (request, listener, answered):
                 return answered(await self.adapter.asend(request, listener))
 
-        turn: Turn = await tenacity.AsyncRetrying(**self._policy(tenacity, heard))(attempt)
+        tenacity, policy = self._policy(heard)
+        turn: Turn = await tenacity.AsyncRetrying(**policy)(attempt)
         return turn
 
     @contextmanager
@@ -296,7 +295,7 @@ class Ask:
             left = deadline.remaining()
             given = left if request.timeout is None else min(left, request.timeout)
             request = replace(request, timeout=given)
-        untraced = nullcontext((heard.listener, _unchanged))
+        untraced = nullcontext((heard.listener, None))
         spans = untraced if self.spans is None else self.spans.chat(request, heard.listener)
         with spans as (timed, note):
 
@@ -305,7 +304,9 @@ class Ask:
                     _note_missing_usage(self.adapter.name, self.adapter.model)
                 else:
                     self.used(turn.usage)
-                return note(turn)
+                if note is not None:
+                    note(turn)
+                return turn
 
             try:
                 yield request, timed, answered
@@ -314,7 +315,14 @@ class Ask:
                     self.used(error.usage)
                 raise
 
-    def _policy(self, tenacity: Any, heard: _Heard) -> dict[str, Any]:
+    def _policy(self, heard: _Heard) -> tuple[Any, dict[str, Any]]:
+        """Return the library of retries, and its arguments."""
+        try:
+            tenacity = import_module("tenacity")  # of an extra
+        except ImportError as error:
+            raise ConfigurationError(
+                f"The agent retries requests with the library tenacity. {extra_remedy('agent')}"
+            ) from error
         backoff = tenacity.wait_exponential_jitter(
             multiplier=FIRST_WAIT, max=LONGEST_WAIT, jitter=FIRST_WAIT
         )
@@ -342,7 +350,7 @@ class Ask:
             )
             raise throttled from last
 
-        return {
+        return tenacity, {
             "retry": tenacity.retry_if_exception(may_retry),
             "wait": pause,
             "stop": is_over,
@@ -368,20 +376,6 @@ class _Heard:
             self._listen(delta)
 
 
-def _unchanged(turn: Turn) -> Turn:
-    return turn
-
-
 @cache
 def _note_missing_usage(provider: str, model: str) -> None:
     log.warning("%s does not report the tokens of %s: no budget counts them.", provider, model)
-
-
-def _tenacity() -> Any:
-    try:
-        import tenacity  # of an extra
-    except ImportError as error:
-        raise ConfigurationError(
-            f"The agent retries requests with the library tenacity. {extra_remedy('agent')}"
-        ) from error
-    return tenacity

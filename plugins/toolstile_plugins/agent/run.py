@@ -376,10 +376,8 @@ class Run:
             from toolstile_plugins.inbox.inbox import Inbox  # few hosts have one
             from toolstile_plugins.inbox.resumption import answers_among, asked_about
 
-            inbox, principal = (
-                self.tools.resources.get(Inbox),
-                getattr(self.tools, "principal", None),
-            )
+            inbox = self.tools.resources.get(Inbox)
+            principal = getattr(self.tools, "principal", None)
             asked = asked_about(self.tools, left)
             # Because an answer is for the principal of its call, calls of others keep waiting.
             own = [each for each in asked.values() if each.principal == principal]
@@ -528,11 +526,9 @@ class Run:
     ) -> RunResult[Any]:
         """Return the result so far."""
         # Without its type: Python 3.11 cannot note it in a frozen dataclass with slots.
-        so_far = self.tools.session.id, self.context, self.usage, self.turns
-        said = tuple(self.conversation.all())
         ended = stop_reason, self.text, output, error
-        result: RunResult[Any] = RunResult(*ended, *so_far, said, note=self.note)
-        return result
+        so_far = self.tools.session.id, self.context, self.usage, self.turns
+        return RunResult(*ended, *so_far, tuple(self.conversation.all()), note=self.note)
 
     def pending(self) -> RunResult[Any]:
         """Return the result of a run that waits for people, with the state that resumes it."""
@@ -563,19 +559,14 @@ class Run:
     @contextmanager
     def under_way(self) -> Generator[list[StopReason]]:
         """Trace the run, and publish its end with the last reason in the list."""
-        reasons, session_id = [StopReason.CANCELLED], self.tools.session.id
-        spans = self._spans
-        span = _UNTRACED if spans is None else spans.invoke_agent(self.name, session_id)
-        with span as note:
+        reasons, id_, spans = [StopReason.CANCELLED], self.tools.session.id, self._spans
+        with _UNTRACED if spans is None else spans.invoke_agent(self.name, id_) as note:
             try:
                 yield reasons
             finally:
                 note(reasons[-1], self.usage)
-                so_far: dict[str, Any] = {"turns": self.turns, "usage": self.usage}
-                ended = PromptExecuted(
-                    **self._ids, **so_far, prompt=self.name, stop_reason=reasons[-1]
-                )
-                self._publish(ended)
+                now: dict[str, Any] = {**self._ids, "turns": self.turns, "usage": self.usage}
+                self._publish(PromptExecuted(**now, prompt=self.name, stop_reason=reasons[-1]))
 
     # --- Its events -----------------------------------------------------------------------------
 

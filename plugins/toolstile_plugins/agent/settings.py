@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -35,10 +36,6 @@ def _provider(table: Table) -> Any:
     return guidance.FeedbackProviderConfig(provider, _read(guidance.FeedbackTrigger, trigger))
 
 
-def _checker(table: Table) -> Any:
-    return _made("toolstile.completion", table)
-
-
 def _made(group: str, table: Table) -> Any:
     """Return an object of the `kind` in a table; its class takes the other fields."""
     type_ = loaded(group, str(table.get("kind", "")), "kind")
@@ -50,6 +47,9 @@ def _read(type_: type[Any], table: Table) -> Any:
         return TypeAdapter(type_).validate_python(table, extra="forbid")
     except ValidationError as error:
         raise ValueError(first_fault(error)) from None
+
+
+_checker = partial(_made, "toolstile.completion")
 
 
 def _address(url: str) -> str:

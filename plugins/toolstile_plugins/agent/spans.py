@@ -87,7 +87,7 @@ class RunSpans:
     @contextmanager
     def chat(
         self, request: ModelRequest, listener: Listener | None
-    ) -> Generator[tuple[Listener | None, Callable[[Turn], Turn]]]:
+    ) -> Generator[tuple[Listener | None, Callable[[Turn], None]]]:
         """Open the span of a request; give a timed listener, and a function that notes a reply."""
         model = self._shared[REQUEST_MODEL]
         self._requests += 1
@@ -99,7 +99,7 @@ class RunSpans:
                 )
                 span.set_attribute("gen_ai.input.messages", json.dumps(told))
 
-            def answered(turn: Turn) -> Turn:
+            def answered(turn: Turn) -> None:
                 reason = _FINISHES.get(turn.stop_reason, turn.stop_reason.value)
                 span.set_attribute(FINISH_REASONS, [reason])
                 if turn.model:
@@ -113,7 +113,6 @@ class RunSpans:
                     said = {**_shown(turn.message), "finish_reason": reason}
                     span.set_attribute("gen_ai.output.messages", json.dumps([said]))
                 self._calls += len(turn.tool_calls)
-                return turn
 
             yield self._timed(listener, measured), answered
 

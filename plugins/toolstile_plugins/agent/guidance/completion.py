@@ -28,7 +28,6 @@ class PlanChecker:
     require_plan: bool = False
 
     def check(self, context: GuidanceContext) -> TaskCompletionResult:
-        """Return the verdict; it names open steps."""
         plan = context.session[Plan].latest()
         if plan is None and self.require_plan:
             return TaskCompletionResult.incomplete("A plan is missing; make one, and carry it out.")
@@ -46,7 +45,6 @@ class FileOutputChecker:
         _several(self.files, "FileOutputChecker")
 
     def check(self, context: GuidanceContext) -> TaskCompletionResult:
-        """Return the verdict; it names missing files, all of them without a workspace."""
         missing = [file for file in self.files if not is_there(context.filesystem, file)]
         return _unless("These files are missing", missing)
 
@@ -61,7 +59,6 @@ class ToolsCalledChecker:
         _several(self.names, "ToolsCalledChecker")
 
     def check(self, context: GuidanceContext) -> TaskCompletionResult:
-        """Return the verdict; it names the tools that have not succeeded."""
         # The log of calls stays in the process that made them; the progress is stored.
         done = {event.tool_name for event in context.session[ToolInvoked].all() if event.success}
         done.update(*(each.succeeded for each in context.session[GuidanceProgress].all()))

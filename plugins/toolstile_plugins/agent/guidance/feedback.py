@@ -13,7 +13,6 @@ from toolstile_plugins.planning.model import Plan
 
 class _Ready:
     def should_run(self, context: GuidanceContext) -> bool:  # noqa: ARG002 - a provider
-        """Return True: the provider runs at each trigger."""
         return True
 
 
@@ -25,7 +24,6 @@ class StaticFeedback(_Ready):
     name: str = "static"
 
     def provide(self, context: GuidanceContext) -> Feedback:  # noqa: ARG002 - a provider
-        """Return the text."""
         return Feedback(self.text)
 
 
@@ -37,7 +35,6 @@ class DeadlineFeedback(_Ready):
     name: str = "deadline"
 
     def provide(self, context: GuidanceContext) -> Feedback | None:
-        """Return the time taken and the time left."""
         if context.deadline is None:
             return None
         left = context.deadline.remaining()
@@ -60,7 +57,6 @@ class RepeatedFailureFeedback(_Ready):
     name: str = "repeated_failure"
 
     def provide(self, context: GuidanceContext) -> Feedback | None:
-        """Return the call that has failed, and how often."""
         calls = context.recent_tool_calls(self.n)
         same = {(each.tool_name, str(each.arguments or each.call.arguments)) for each in calls}
         if len(calls) < self.n or len(same) > 1 or any(each.success for each in calls):
@@ -78,7 +74,6 @@ class NoProgressFeedback(_Ready):
     name: str = "no_progress"
 
     def provide(self, context: GuidanceContext) -> Feedback | None:
-        """Return the number of calls."""
         calls = context.recent_tool_calls(self.n)
         changed = (each.success and each.tool and each.tool.category != "read" for each in calls)
         if len(calls) < self.n or any(changed):
@@ -96,7 +91,6 @@ class BudgetFeedback(_Ready):
     name: str = "budget"
 
     def provide(self, context: GuidanceContext) -> Feedback | None:
-        """Return the rest of the budget."""
         tracker = context.budget_tracker
         left = None if tracker is None else tracker.remaining(self.unit)
         if left is None or left >= self.least:
@@ -113,7 +107,6 @@ class PlanFeedback(_Ready):
     name: str = "plan"
 
     def provide(self, context: GuidanceContext) -> Feedback | None:
-        """Return how many steps are open, and the next one."""
         plan = context.session[Plan].latest()
         steps = [] if plan is None else [step for step in plan.steps if step.status != "done"]
         if not steps or any(step.status == "in_progress" for step in steps):

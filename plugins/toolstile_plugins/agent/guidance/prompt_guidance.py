@@ -214,15 +214,12 @@ class Guidance:
         return _guided(outcomes, drive(self.feedback(outcomes)))
 
     async def awith_feedback(self, outcomes: Outcomes) -> Outcomes:
-        """Return the outcomes of a batch with feedback; see `with_feedback`."""
         return _guided(outcomes, await adrive(self.feedback(outcomes)))
 
     def check_completion(self, output: Any = None, text: str = "") -> TaskCompletionResult:
-        """Return whether the task is complete; see `completion`."""
         return drive(self.completion(output, text))
 
     async def acheck_completion(self, output: Any = None, text: str = "") -> TaskCompletionResult:
-        """Return whether the task is complete; see `completion`."""
         return await adrive(self.completion(output, text))
 
     # --- Its parts

@@ -58,7 +58,6 @@ class Anthropic(ClientAdapter):
     reader: ClassVar[type[Any]] = AnthropicMessage
 
     def arguments(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the arguments of `messages.create`."""
         settings = self.settings(request.settings)
         effort, choice = settings.pop("reasoning_effort", None), _choice(settings)
         if isinstance(stop := settings.get("stop_sequences"), str):
@@ -84,7 +83,6 @@ class Anthropic(ClientAdapter):
         return {**given, **{name: value for name, value in more.items() if value}}
 
     def method(self, client: Any) -> Callable[..., Any]:
-        """Return `messages.create`."""
 
         def create(**given: Any) -> Any:
             # Without a timeout, the library refuses to wait for a long reply.
@@ -93,7 +91,6 @@ class Anthropic(ClientAdapter):
         return create
 
     def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
-        """Yield the text, the thought or the call that an event adds."""
         delta, call = stream.reader.add(event)
         if call is not None:
             yield delta_of(call, delta.get("partial_json"))
@@ -103,23 +100,19 @@ class Anthropic(ClientAdapter):
             yield text
 
     def whole(self, stream: StreamedReply) -> Any:
-        """Return the message."""
         reader: AnthropicMessage = stream.reader
         said = reader.message
         return {**said, "content": reader.content() or said.get("content")} if said else None
 
     def used(self, stream: StreamedReply) -> Usage | None:
-        """Return the tokens of a stream so far: the input is in its first event."""
         return _usage(stream.reader.message.get("usage"))
 
     def fault(self, error: Exception) -> Exception | None:
-        """Return a fault, or the error of a client without a key."""
         if isinstance(error, TypeError) and "authentication method" in str(error):
             return ConfigurationError("Anthropic's client has no key. Set ANTHROPIC_API_KEY.")
         return super().fault(error)
 
     def turn(self, reply: Any) -> Turn:
-        """Read a message."""
         dump = getattr(reply, "to_dict", None)  # the whole of a stream is a dict
         said: dict[str, Any] = reply if dump is None else dump(mode="json", warnings=False)
         usage = _usage(said.get("usage"))

@@ -372,7 +372,6 @@ class ClientAdapter(Evaluation, ABC):
         return fault_of(error, self.name)
 
     def send(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
-        """Send one request and read its reply; see `ProviderAdapter`."""
         given, client, reply = self._timed(request), self.client(), StreamedReply(self, listen)
         end = None if request.timeout is None else monotonic() + request.timeout
         with self._faults(client, reply):
@@ -387,7 +386,6 @@ class ClientAdapter(Evaluation, ABC):
             return self._read(reply.whole())
 
     async def asend(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
-        """Send one request and read its reply; see `ProviderAdapter`."""
         given, client = self._timed(request), self.async_client()
         reply = StreamedReply(self, listen)
         with self._faults(client, reply):
@@ -401,14 +399,12 @@ class ClientAdapter(Evaluation, ABC):
             return self._read(reply.whole())
 
     def client(self) -> Any:
-        """Return the sync client."""
         with self._lock:
             if self._given is None and self._own is None:
                 self._own = self._made(self.clients[0])
             return self._given or self._own
 
     def async_client(self) -> Any:
-        """Return the async client of the running event loop."""
         if self._async_given is not None:
             return self._async_given
         loop = asyncio.get_running_loop()
@@ -418,7 +414,6 @@ class ClientAdapter(Evaluation, ABC):
             return self._async_own[loop].client
 
     def close(self) -> None:
-        """Close the own sync client."""
         with self._lock:
             own, self._own = self._own, None
         if own is not None:
@@ -593,7 +588,6 @@ class StreamedReply:
         self._thoughts = InlineThoughts()
 
     def add(self, event: Any) -> None:
-        """Take the next event."""
         self.events.append(event)
         with self._adapter.reading():
             added = [delta for delta in self._adapter.deltas(event, self) if delta]
@@ -602,7 +596,6 @@ class StreamedReply:
                 self._listen(piece)
 
     def whole(self) -> Any:
-        """Return the reply, None without its end."""
         for piece in self._thoughts.rest():
             self._listen(piece)
         with self._adapter.reading():

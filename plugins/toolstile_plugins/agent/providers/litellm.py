@@ -41,11 +41,9 @@ class LiteLLM(OpenAIChat):
         return self.imported().completion
 
     def async_client(self) -> Any:
-        """Return `litellm.acompletion`."""
         return self.imported().acompletion
 
     def method(self, client: Any) -> Callable[..., Any]:
-        """Return the function with the options."""
 
         def create(**given: Any) -> Any:
             given = {**self._options, **given, "num_retries": 0}
@@ -66,11 +64,9 @@ class LiteLLM(OpenAIChat):
         return [*super().keys(client), *named]
 
     def whole(self, stream: StreamedReply) -> Any:
-        """Return the reply that LiteLLM builds from its chunks."""
         return self.imported().stream_chunk_builder(stream.events)
 
     def fault(self, error: Exception) -> Exception | None:
-        """Return a fault, or the error of a setting that the model does not support."""
         if type(error).__name__ == "UnsupportedParamsError":
             return ConfigurationError(str(error))
         return super().fault(error)

@@ -52,7 +52,6 @@ class OpenAIChat(ClientAdapter):
     reader: ClassVar[type[Any]] = ChatCalls
 
     def arguments(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the arguments of `chat.completions.create`."""
         settings = self.settings(request.settings)
         if (name := chosen_tool(settings)) is not None:
             settings["tool_choice"] = {"type": "function", "function": {"name": name}}
@@ -78,7 +77,6 @@ class OpenAIChat(ClientAdapter):
         return given
 
     def method(self, client: Any) -> Callable[..., Any]:
-        """Return `chat.completions.create`."""
 
         def create(**given: Any) -> Any:
             if "max_tokens" in given and "openai" in client.base_url.host:
@@ -124,7 +122,6 @@ class OpenAIChat(ClientAdapter):
         yield delta_of(call, part.function.arguments)
 
     def whole(self, stream: StreamedReply) -> Any:
-        """Return the completion that the client library builds from the chunks."""
         from openai.lib.streaming.chat import ChatCompletionStreamState  # of an extra
 
         state: Any = ChatCompletionStreamState()

@@ -57,7 +57,6 @@ class OpenAIResponses(ClientAdapter):
     }
 
     def arguments(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the arguments of `responses.create`."""
         settings = self.settings(request.settings)
         effort, verbosity = (settings.pop(name, None) for name in ("reasoning_effort", "verbosity"))
         if (name := chosen_tool(settings)) is not None:
@@ -78,12 +77,10 @@ class OpenAIResponses(ClientAdapter):
         )
 
     def method(self, client: Any) -> Callable[..., Any]:
-        """Return `responses.create`."""
         create: Callable[..., Any] = client.responses.create
         return create
 
     def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
-        """Yield the text or the call that an event adds."""
         match event.type:
             case "response.output_text.delta" | "response.refusal.delta":
                 yield event.delta
@@ -111,11 +108,25 @@ class OpenAIResponses(ClientAdapter):
         done = [each.item for each in stream.events if each.type == "response.output_item.done"]
         output = last.response.output
         if not output and (done or output is not None):
-            last.response.output = done or _streamed_items(stream)
+            last.response.output = done or self._streamed_items(stream)
         return last.response
 
+    def _streamed_items(self, stream: StreamedReply) -> list[Any]:
+        """Return the items of a stream that consists of deltas alone."""
+        types = self.imported().types.responses
+        items: list[Any] = [
+            types.ResponseFunctionToolCall.construct(
+                type=FUNCTION_CALL, call_id=call.call_id, name=call.name, arguments=call.arguments
+            )
+            for call in stream.reader.values()
+        ]
+        if text := "".join(each.delta for each in stream.events if each.type == _TEXT):
+            said = types.ResponseOutputText.construct(type="output_text", text=text)
+            made = {"type": "message", "role": "assistant", "content": [said]}
+            items.insert(0, types.ResponseOutputMessage.construct(**made))
+        return items
+
     def turn(self, reply: Any) -> Turn:
-        """Read a response."""
         if field(reply, "output") is None and (fault := error_in(reply)):
             raise fault_in(fault, self.name)
         usage = usage_of(reply.usage, "input", "output")
@@ -140,27 +151,6 @@ class OpenAIResponses(ClientAdapter):
             stop = StopReason.REFUSED
         said = Message(Role.ASSISTANT, text or refusal, calls, (), dialect, tuple(items))
         return Turn(said, stop, usage, reply.model, reply.id or "")
-
-
-def _streamed_items(stream: StreamedReply) -> list[Any]:
-    """Return the items of a stream that consists of deltas alone."""
-    from openai.types import responses  # of an extra
-
-    content = [
-        responses.ResponseOutputText.construct(type="output_text", text=text)
-        for text in ["".join(each.delta for each in stream.events if each.type == _TEXT)]
-        if text
-    ]
-    message = responses.ResponseOutputMessage.construct(
-        type="message", role="assistant", content=content
-    )
-    calls: list[Any] = [
-        responses.ResponseFunctionToolCall.construct(
-            type=FUNCTION_CALL, call_id=call.call_id, name=call.name, arguments=call.arguments
-        )
-        for call in stream.reader.values()
-    ]
-    return [message, *calls] if content else calls
 
 
 def _input(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:
