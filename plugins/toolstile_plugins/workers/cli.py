@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from toolstile_plugins.cli_support import late
+
 if TYPE_CHECKING:
-    from toolstile_hookspecs import Command, HostHandle
+    from toolstile_hookspecs import Command
 
 _EXAMPLES: Final = """\
 examples:
@@ -36,21 +37,13 @@ def _positive(text: str) -> int:
     return number
 
 
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    from toolstile_plugins.workers.handlers import run_worker
-    from toolstile_plugins.workers.settings import dispatcher_of
-
-    with closing(dispatcher_of(host.settings("workers"), host)) as dispatcher:
-        return run_worker(dispatcher, args.tools, args.concurrency)
-
-
 def commands(command: type[Command]) -> list[Command]:
     """Return `toolstile worker`."""
     return [
         command(
             name="worker",
             help="run tool calls in this process for other hosts",
-            run=_run,
+            run=late("toolstile_plugins.workers.handlers:run_command"),
             configure=_configure,
             # It reads the configuration of a host that may be running.
             purpose="look",

@@ -19,7 +19,7 @@ from secrets import token_urlsafe
 from typing import Final, NamedTuple
 
 from toolstile_hookspecs import ConfigurationError
-from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.cli_support import needing
 from toolstile_plugins.isolation.messages import SocketChannel
 from toolstile_plugins.workers.settings import endpoint
 
@@ -274,15 +274,11 @@ class Certificate(NamedTuple):
         Raises:
             ConfigurationError: The package cryptography is not installed.
         """
-        try:
+        told = "plugins.workers.address needs cryptography, which is not installed."
+        with needing(told, "dbos"):
             from cryptography import x509
             from cryptography.hazmat.primitives import hashes, serialization
             from cryptography.hazmat.primitives.asymmetric import ec
-        except ImportError as error:
-            raise ConfigurationError(
-                "plugins.workers.address needs cryptography, which is not installed. "
-                f"{extra_remedy('dbos')}."
-            ) from error
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "toolstile")])
         now = datetime.now(UTC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import logging
 import signal
@@ -14,7 +15,7 @@ from threading import Event, Thread
 from types import ModuleType
 from typing import Any, Final, cast
 
-from toolstile_hookspecs import ConfigurationError, Tool
+from toolstile_hookspecs import ConfigurationError, HostHandle, Tool
 from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
     Dispatcher,
@@ -30,6 +31,7 @@ from toolstile_plugins.isolation.messages import (
     SocketChannel,
     Take,
 )
+from toolstile_plugins.workers.settings import dispatcher_of
 
 HANDLER_PROCESS: Final = f"{__package__}.handler_process"
 """The program of the processes."""
@@ -206,6 +208,12 @@ def _module_of(tool: Tool[Any, Any]) -> str:
             "another process can import. Move it there, or leave it out of [plugins.workers.runs]."
         )
     return name
+
+
+def run_command(host: HostHandle, args: argparse.Namespace) -> int:
+    """Run `toolstile worker`."""
+    with closing(dispatcher_of(host.settings("workers"), host)) as dispatcher:
+        return run_worker(dispatcher, args.tools, args.concurrency)
 
 
 def run_worker(dispatcher: Dispatcher, modules: Sequence[str], concurrency: int) -> int:

@@ -19,6 +19,7 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
     DispatchOutcome,
     DispatchState,
+    outcome_of,
     run_once,
 )
 from toolstile_plugins.workers.outcomes import until_recorded
@@ -161,7 +162,10 @@ class LocalDispatcher:
 
     def heartbeat(self, key: str) -> float | None:
         """Return the age of the last heartbeat of a call's worker."""
-        return self._queue.heartbeat(key)
+        mark = self._queue.marks.get(key)
+        # Because a worker records the outcome of a call before it removes the call.
+        has_ended = mark is not None and outcome_of(mark).state is not DispatchState.UNKNOWN
+        return None if has_ended else self._queue.heartbeat(key)
 
     def serve(self, runner: CallRunner, *, concurrency: int, stop: threading.Event) -> None:
         """Run calls in this process until `stop` is set and the running calls have ended."""

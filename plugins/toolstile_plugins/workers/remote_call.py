@@ -8,24 +8,36 @@ import logging
 import math
 import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Generator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import (
+    Binding,
     EffectUnknownError,
+    HostHandle,
     StateError,
     Tool,
     ToolContext,
     ToolError,
     ToolResult,
     ToolstileError,
+    applies_to,
     errors,
+    hookimpl,
 )
 from toolstile_hookspecs.codecs import why_unwritable
 from toolstile_hookspecs.services.dispatcher import (
@@ -42,8 +54,9 @@ from toolstile_plugins.isolation.parent import call_of, result_of
 from toolstile_plugins.isolation.services import serve
 from toolstile_plugins.isolation.values import written
 from toolstile_plugins.workers.connections import HandlerConnections
+from toolstile_plugins.workers.handlers import own_worker
 from toolstile_plugins.workers.outcomes import not_submitted
-from toolstile_plugins.workers.settings import WorkersSettings
+from toolstile_plugins.workers.settings import WorkersSettings, dispatcher_of, endpoint
 
 log = logging.getLogger("toolstile.workers")
 
@@ -285,3 +298,53 @@ def _is_retried(tool: Tool[Any, Any]) -> bool:
 def _unknown(tool: Tool[Any, Any], told: object) -> EffectUnknownError:
     advice = _REPEAT if _is_retried(tool) else _WAIT
     return EffectUnknownError(_UNKNOWN.format(name=tool.name, text=told, advice=advice))
+
+
+# --- For a host that is open
+
+
+_CALLS: Final = "workers.calls"
+"""The name of the plugin that replaces the handlers."""
+
+
+@contextmanager
+def calling(host: HostHandle, settings: WorkersSettings) -> Generator[None]:
+    """Run calls of the chosen tools on workers during the block."""
+    assert settings.runs is not None  # noqa: S101 - used only then
+    address = settings.address
+    if address is not None and host.purpose != "serve":
+        # A command beside a host takes any free port, because the host has the port of the address.
+        name, _ = endpoint(address)
+        address = f"[{name}]" if ":" in name else name
+    with ExitStack() as stack:
+        dispatcher = stack.enter_context(closing(dispatcher_of(settings, host)))
+        connections = stack.enter_context(closing(HandlerConnections(address)))
+        if settings.address is not None and host.purpose == "serve":
+            connections.open()
+        cancelling = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="toolstile-cancel"))
+        if settings.concurrency:
+            tools = [tool for tool in host.catalog if tool.handler and settings.runs.selects(tool)]
+            stack.enter_context(own_worker(dispatcher, tools, settings.concurrency))
+
+        @hookimpl
+        @applies_to(settings.runs.selects)
+        def toolstile_execute(tool: Tool[Any, Any]) -> RemoteCall | ConnectedCall | None:
+            """Run the handler on a worker."""
+            if tool.handler is None:
+                return None
+            if needs_host(tool):
+                return ConnectedCall(tool, settings, cancelling, connections)
+            return RemoteCall(tool, settings, cancelling)
+
+        @hookimpl
+        def toolstile_resources() -> list[Binding[Any]]:
+            """Offer the dispatcher; a binding of the application replaces it."""
+            return [Binding[Dispatcher].instance(Dispatcher, dispatcher)]  # type: ignore[type-abstract]
+
+        # A second plugin, because its hooks depend on the settings of this host.
+        calls = SimpleNamespace(
+            toolstile_execute=toolstile_execute, toolstile_resources=toolstile_resources
+        )
+        host.register(calls, _CALLS)
+        stack.callback(host.unregister, _CALLS)
+        yield

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from importlib.util import find_spec
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,15 +20,15 @@ from toolstile_hookspecs.services.dispatcher import (
     outcome_of,
     withdraw,
 )
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.database.stores import DatabaseStores
 from toolstile_plugins.workers.dbos.tables import PostgresStarts
-from toolstile_plugins.workers.dbos.waiting import WaitingCalls
-from toolstile_plugins.workers.dbos.worker import DbosWorker
 from toolstile_plugins.workers.settings import WorkersSettings
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.settings import DatabaseSettings
+    from toolstile_plugins.workers.dbos.waiting import WaitingCalls
 
 
 class DbosOptions(BaseModel):
@@ -60,24 +62,33 @@ class DbosDispatcher:
     def __init__(
         self, database: PostgresDatabase, *, dead_after: float = 10.0, poll: float = 0.05
     ) -> None:
+        if find_spec("dbos") is None:
+            raise ConfigurationError(
+                f"Calls on workers through DBOS need dbos. {extra_remedy('dbos')}."
+            )
         self._database = database
         self._dead_after = dead_after
         self._poll = poll
         self._starts = PostgresStarts(database)
-        self._waiting = WaitingCalls(database, self._starts, dead_after)
         # One thread, because calls must reach their queue in the order of their submission.
         self._submitting = ThreadPoolExecutor(1, thread_name_prefix="toolstile-submit")
+
+    @cached_property
+    def _waiting(self) -> WaitingCalls:
+        from toolstile_plugins.workers.dbos.waiting import WaitingCalls  # late: DBOS is slow
+
+        return WaitingCalls(self._database, self._starts, self._dead_after)
 
     async def submit(self, call: DispatchedCall) -> DispatchOutcome:
         """Submit a call, and wait for its outcome."""
         loop = asyncio.get_running_loop()
-        told = await loop.run_in_executor(self._submitting, self._waiting.add, call)
+        told = await loop.run_in_executor(self._submitting, lambda: self._waiting.add(call))
         return await asyncio.wrap_future(told)
 
     def find(self, key: str) -> DispatchOutcome | None:
         """Return the outcome of a call that was submitted earlier."""
         found = self._starts.find([key]).get(key)
-        if found is None or (found.mark.outcome is None and self._waiting.is_alive(found)):
+        if found is None or (found.mark.outcome is None and found.is_alive(self._dead_after)):
             return None
         return outcome_of(found.mark)
 
@@ -99,6 +110,8 @@ class DbosDispatcher:
 
     def serve(self, runner: CallRunner, *, concurrency: int, stop: Event) -> None:
         """Run calls in this process until `stop` is set and the running calls have ended."""
+        from toolstile_plugins.workers.dbos.worker import DbosWorker  # late: DBOS is slow
+
         DbosWorker(
             self._database,
             runner,
@@ -110,7 +123,8 @@ class DbosDispatcher:
     def close(self) -> None:
         """Close the connections; calls stay as they are."""
         self._submitting.shutdown()
-        self._waiting.close()
+        if "_waiting" in vars(self):
+            self._waiting.close()
         # Again, because requests after the close by its plugin have opened new connections.
         self._database.close()
 

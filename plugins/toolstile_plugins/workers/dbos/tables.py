@@ -109,6 +109,10 @@ class FoundMark(NamedTuple):
     mark: StartMark
     age: float | None
 
+    def is_alive(self, dead_after: float) -> bool:
+        """Return whether the worker of the mark is alive."""
+        return self.age is not None and self.age <= dead_after
+
 
 def news_of(key: str) -> str:
     """Return the name of a key on a channel."""
@@ -117,8 +121,9 @@ def news_of(key: str) -> str:
 
 
 class PostgresStarts:
-    """The marks of starts in a database; implements `StartMarks`.
+    """The marks of starts in a database, and its workers; implements `StartMarks`.
 
+    The last heartbeats of workers are by the clock of the database.
     `worker` is the id of the worker that begins attempts; None on a host.
     """
 
@@ -193,14 +198,6 @@ class PostgresStarts:
         """Remove the marks of the keys that are still old."""
         self._database.read(_PRUNE, list(keys))
 
-
-class WorkerTable:
-    """The workers of a database, with their last heartbeats by the clock of the database."""
-
-    def __init__(self, database: PostgresDatabase) -> None:
-        self._database = database
-        database.require(WORKERS)
-
     def say_alive(self, worker: Worker) -> None:
         """Record a heartbeat of a worker."""
         tools = json.dumps(dict(worker.tools))
@@ -210,7 +207,7 @@ class WorkerTable:
         """Remove a worker that has ended, and workers without a heartbeat for a day."""
         self._database.read(_GONE, worker)
 
-    def alive(self, dead_after: float) -> dict[str, Worker]:
+    def workers(self, dead_after: float) -> dict[str, Worker]:
         """Return the workers with a heartbeat within `dead_after` seconds, by id."""
         rows = self._database.read(_WORKERS, dead_after)
         return {

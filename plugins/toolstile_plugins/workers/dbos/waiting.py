@@ -8,35 +8,39 @@ from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
+import psycopg
+import sqlalchemy
+from dbos import (
+    DBOSClient,
+    EnqueueOptions,
+    WorkflowSerializationFormat,
+    WorkflowStatus,
+    error as dbos_errors,
+)
 from pydantic import TypeAdapter
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from toolstile_hookspecs import ConfigurationError, StateError
+from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
     DispatchOutcome,
     DispatchState,
     outcome_of,
 )
-from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
 from toolstile_plugins.workers.dbos.tables import (
     OUTCOMES,
     FoundMark,
     PostgresStarts,
     Worker,
-    WorkerTable,
     news_of,
 )
 from toolstile_plugins.workers.outcomes import other_version, too_late
 
 if TYPE_CHECKING:
-    from dbos import DBOSClient, WorkflowStatus
-    from sqlalchemy import Engine
-
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
 
 APPLICATION: Final = "toolstile"
@@ -50,21 +54,8 @@ _MIDDLE: Final = 2**30
 """The DBOS priority of calls with priority 0: 1 comes first and 2 ** 31 - 1 last."""
 
 
-def require_extra() -> None:
-    """Check that DBOS is installed, without its slow import.
-
-    Raises:
-        ConfigurationError: The extra `dbos` is not installed.
-    """
-    if find_spec("dbos") is None:
-        raise ConfigurationError(
-            f"Calls on workers through DBOS need dbos. {extra_remedy('dbos')}."
-        )
-
-
-def engine_of(database: PostgresDatabase, connections: int) -> Engine:
+def engine_of(database: PostgresDatabase, connections: int) -> sqlalchemy.Engine:
     """Return an engine for DBOS that opens its connections as `PostgresDatabase` does."""
-    import sqlalchemy  # Late, because it comes with the extra.
 
     def connect() -> Any:
         connection = database.connect()
@@ -76,10 +67,8 @@ def engine_of(database: PostgresDatabase, connections: int) -> Engine:
     )
 
 
-def client_of(engine: Engine) -> DBOSClient:
+def client_of(engine: sqlalchemy.Engine) -> DBOSClient:
     """Return a client that connects when it is used, without retries."""
-    from dbos import DBOSClient
-
     return DBOSClient(
         system_database_engine=engine,
         dbos_system_schema=SCHEMA,
@@ -92,10 +81,6 @@ def client_of(engine: Engine) -> DBOSClient:
 @contextmanager
 def explaining(database: PostgresDatabase) -> Generator[None]:
     """Raise `StateError` if DBOS or its database cannot be used."""
-    import psycopg
-    from dbos import error as dbos_errors
-    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-
     try:
         yield
     except DBAPIError as error:
@@ -103,22 +88,6 @@ def explaining(database: PostgresDatabase) -> Generator[None]:
         raise database.explained(cause) from error
     except (dbos_errors.DBOSException, SQLAlchemyError, psycopg.Error) as error:
         raise database.explained(error) from error
-
-
-def enqueue(client: DBOSClient, queue: str, call: DispatchedCall) -> None:
-    """Put a call on a queue; a key that is already on a queue stays there."""
-    from dbos import EnqueueOptions, WorkflowSerializationFormat
-
-    options: EnqueueOptions = {
-        "queue_name": queue,
-        "workflow_name": WORKFLOW,
-        "workflow_id": call.key,
-        "app_version": VERSION,
-        "priority": min(max(_MIDDLE - call.priority, 1), 2 * _MIDDLE - 1),
-        # Because DBOS would use pickle otherwise.
-        "serialization_type": WorkflowSerializationFormat.PORTABLE,
-    }
-    client.enqueue(options, CALLS.dump_json(call).decode())
 
 
 LOOKS: Final = 4
@@ -145,13 +114,14 @@ class WaitingCalls:
         self._database = database
         self._starts = starts
         self._dead_after = dead_after
-        self._table = WorkerTable(database)
         self._news = News(database, OUTCOMES)
         self._lock = threading.Lock()
         self._waiting: dict[str, list[_Waiting]] = {}
         self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
-        require_extra()
+        self._engine = engine_of(database, CONNECTIONS)
+        self._client = client_of(self._engine)
+        self._thread = threading.Thread(target=self._watch, name="toolstile-waiting", daemon=True)
+        self._thread.start()
 
     def add(self, call: DispatchedCall) -> Future[DispatchOutcome]:
         """Submit a call; return the future of its outcome.
@@ -165,13 +135,6 @@ class WaitingCalls:
             waiting = self._waiting.setdefault(call.key, [])
             is_new = not waiting
             waiting.append(_Waiting(call, told))
-            if self._thread is None:
-                self._engine = engine_of(self._database, CONNECTIONS)
-                self._client = client_of(self._engine)
-                self._thread = threading.Thread(
-                    target=self._watch, name="toolstile-waiting", daemon=True
-                )
-                self._thread.start()
         try:
             self._answer_known([call.key])
         except StateError:
@@ -185,18 +148,13 @@ class WaitingCalls:
             self._look([call], {})
         return told
 
-    def is_alive(self, found: FoundMark) -> bool:
-        """Return whether the worker of a mark is alive."""
-        return found.age is not None and found.age <= self._dead_after
-
     def close(self) -> None:
         """End the thread, and give waiting callers the outcome `UNKNOWN`."""
         self._closed.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._leave("The host was closed while it waited.")
-            self._client.destroy()
-            self._engine.dispose()
+        self._thread.join()
+        self._leave("The host was closed while it waited.")
+        self._client.destroy()
+        self._engine.dispose()
 
     # --- the thread
 
@@ -241,16 +199,18 @@ class WaitingCalls:
         waiting: list[DispatchedCall] = []
         for call in calls:
             mark = found.get(call.key)
-            if mark is not None and (mark.mark.outcome is not None or self.is_alive(mark)):
+            if mark is not None and (
+                mark.mark.outcome is not None or mark.is_alive(self._dead_after)
+            ):
                 continue
             if mark is not None and not call.repeatable:
                 self._answer(call.key, outcome_of(mark.mark))
             elif call.begin_by is not None and call.begin_by < datetime.now(UTC):
-                there = self._table.alive(self._dead_after).values()
+                there = self._starts.workers(self._dead_after).values()
                 self._refuse(call, mark, too_late(call.tool, [each.tools for each in there]))
             else:
                 waiting.append(call)
-        workers = self._table.alive(self._dead_after) if waiting else {}
+        workers = self._starts.workers(self._dead_after) if waiting else {}
         if workers:
             with explaining(self._database):
                 known = self._statuses(waiting) if statuses is None else statuses
@@ -276,7 +236,17 @@ class WaitingCalls:
             status = statuses.get(call.key)
             if status is None:
                 if (queue := self._queue_for(call, workers, found)) is not None:
-                    enqueue(self._client, queue, call)
+                    options: EnqueueOptions = {
+                        "queue_name": queue,
+                        "workflow_name": WORKFLOW,
+                        # A key that is already on a queue stays there.
+                        "workflow_id": call.key,
+                        "app_version": VERSION,
+                        "priority": min(max(_MIDDLE - call.priority, 1), 2 * _MIDDLE - 1),
+                        # Because DBOS would use pickle otherwise.
+                        "serialization_type": WorkflowSerializationFormat.PORTABLE,
+                    }
+                    self._client.enqueue(options, CALLS.dump_json(call).decode())
             elif status.status in _ENDED:
                 text = f"DBOS ended it before it began: {status.status}."
                 outcome = DispatchOutcome(DispatchState.NOT_RUN, text)

@@ -11,10 +11,12 @@ from threading import Event, Thread, Timer
 from typing import Any, Final
 from uuid import uuid4
 
+from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.dispatcher import CallRunner, DispatchedCall, run_once
 from toolstile_plugins.database.postgres_database import PostgresDatabase
-from toolstile_plugins.workers.dbos.tables import CANCELS, PostgresStarts, Worker, WorkerTable
+from toolstile_plugins.workers.dbos.tables import CANCELS, PostgresStarts, Worker
 from toolstile_plugins.workers.dbos.waiting import (
     APPLICATION,
     CALLS,
@@ -59,7 +61,6 @@ class DbosWorker:
         self._beat = dead_after / BEATS
         self._poll = poll
         self._starts = PostgresStarts(database, self._me.worker)
-        self._table = WorkerTable(database)
         self._news = News(database, CANCELS)
 
     def serve(self, stop: Event) -> None:
@@ -84,11 +85,9 @@ class DbosWorker:
             finally:
                 engine.dispose()
                 with suppress(StateError):
-                    self._table.remove(self._me.worker)
+                    self._starts.remove(self._me.worker)
 
     def _launch(self, engine: Any) -> None:
-        from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
-
         config: DBOSConfig = {
             "name": APPLICATION,
             "system_database_engine": engine,
@@ -117,7 +116,7 @@ class DbosWorker:
     def _attend(self, stop: Event, *, takes_calls: bool = True) -> None:
         """Send a heartbeat, then end cancelled calls until the next heartbeat is due."""
         try:
-            self._table.say_alive(self._me._replace(takes_calls=takes_calls))
+            self._starts.say_alive(self._me._replace(takes_calls=takes_calls))
             self._news.listen()
             self._end_cancelled()
             left = self._beat
@@ -131,8 +130,6 @@ class DbosWorker:
             stop.wait(self._beat)
 
     def _drain(self) -> None:
-        from dbos import DBOS
-
         ended = Event()
 
         def destroy() -> None:
@@ -150,7 +147,7 @@ class DbosWorker:
     def _run(self, call: DispatchedCall) -> None:
         now = datetime.now(UTC)
         if call.begin_by is not None and call.begin_by < now:
-            workers = self._table.alive(self._beat * BEATS).values()
+            workers = self._starts.workers(self._beat * BEATS).values()
             late = too_late(call.tool, [worker.tools for worker in workers])
             self._starts.begin(call.key, uuid4().hex, outcome=late)
             return
