@@ -12,7 +12,8 @@ from toolstile.drivers.job import Job, OwnTask, Run, Step, WaitFor
 from toolstile.drivers.limit import CALLER_CANCELLED, INTERRUPTED, Cancelled, TimedOut
 from toolstile.drivers.sync_driver import Pipeline
 from toolstile_hookspecs import DeadlineExceededError
-from toolstile_hookspecs.support.event_loop import Workers
+from toolstile_hookspecs.support.eager_task import begin
+from toolstile_hookspecs.support.event_loop import Workers, is_on_loop
 
 T = TypeVar("T")
 log = logging.getLogger("toolstile.pipeline")
@@ -64,7 +65,8 @@ class AsyncDriver:
 
         `ended` is called with the place of each that has ended, also before its first step.
         """
-        tasks = [asyncio.ensure_future(self._outcome(pipeline)) for pipeline in pipelines]
+        loop = asyncio.get_running_loop()
+        tasks = [begin(loop, self._outcome(pipeline)) for pipeline in pipelines]
         for index, task in enumerate(tasks):
             task.add_done_callback(lambda _, index=index: ended(index))  # type: ignore[misc]
         return list(await asyncio.gather(*tasks, return_exceptions=True))
@@ -133,7 +135,11 @@ class _Bell:
 
     def ring(self) -> None:
         try:
-            self._loop.call_soon_threadsafe(self.ring_here)
+            # In a signal handler that runs between two tasks, the loop has to be woken.
+            if is_on_loop() and asyncio.current_task() and self._loop is asyncio.get_running_loop():
+                self.ring_here()
+            else:
+                self._loop.call_soon_threadsafe(self.ring_here)
         except RuntimeError:
             log.debug("A job ended after its event loop was closed.")
 

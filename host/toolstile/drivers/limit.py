@@ -183,6 +183,10 @@ class Limit:
                 self._paused = None
 
 
+ENDLESS: Final = Limit()
+"""The limit of the steps that nothing ends early."""
+
+
 # --- The lifetime of a call
 
 
@@ -267,7 +271,8 @@ class Lifetime(Generic[N]):
 
     def limit_without_timeout(self) -> Limit:
         """The limit of everything but the handler: the deadline and the cancellation."""
-        return Limit(None, self.deadline, self.left())
+        deadline, left = self.deadline, self.left()
+        return ENDLESS if deadline is None and left is None else Limit(None, deadline, left)
 
     def left(self) -> Cancellation | None:
         """Return the cancellation of the call, or None if it cannot be cancelled."""

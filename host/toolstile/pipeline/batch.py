@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from toolstile.resources.exclusive import OneShotGate
 from toolstile_hookspecs import Cancellation, Deadline, ToolCall
@@ -72,6 +72,11 @@ class Milestone(IntEnum):
     """It is committed or rolled back."""
 
 
+OPEN: Final = OneShotGate()
+"""The gate of those that need not wait."""
+OPEN.open()
+
+
 class BatchOrder:
     """Tells each of the `size` calls of a batch when the earlier ones have got far enough.
 
@@ -83,15 +88,19 @@ class BatchOrder:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._passed = [[False] * size for _ in Milestone]
+        # The last milestone that each call has passed.
+        self._passed = [-1] * size
         # At least so many have passed; another thread may just have found more.
         self._upto = [0] * len(Milestone)
-        self._gates: dict[tuple[Milestone, int], OneShotGate] = {}
+        self._gates: list[dict[int, OneShotGate]] = [{} for _ in Milestone]
 
     def before(self, milestone: Milestone, index: int) -> OneShotGate:
         """Return the gate that opens when all calls before `index` have passed."""
-        gate = self._gates.setdefault((milestone, index), OneShotGate())
         if self._open_passed(milestone) >= index:
+            return OPEN
+        gate = self._gates[milestone].setdefault(index, OneShotGate())
+        if self._open_passed(milestone) >= index:
+            # The last of them passed when there was no gate yet.
             gate.open()
         return gate
 
@@ -101,18 +110,20 @@ class BatchOrder:
 
     def passed(self, milestone: Milestone, index: int) -> None:
         """Note that a call has passed a milestone, and with it those before."""
-        for earlier in Milestone:
-            if earlier <= milestone:
-                self._passed[earlier][index] = True
-                self._open_passed(earlier)
+        self._passed[index] = max(milestone, self._passed[index])
+        for each in range(milestone + 1):
+            self._open_passed(each)
 
-    def _open_passed(self, milestone: Milestone) -> int:
+    def _open_passed(self, milestone: int) -> int:
         """Open the gates behind which all have passed; return how many have."""
-        passed = self._passed[milestone]
+        passed = self._passed
         reached = self._upto[milestone]
-        while reached < self._size and passed[reached]:
+        if reached == self._size or passed[reached] < milestone:
+            return reached
+        gates = self._gates[milestone]
+        while reached < self._size and passed[reached] >= milestone:
             reached += 1
-            if (gate := self._gates.get((milestone, reached))) is not None:
+            if (gate := gates.get(reached)) is not None:
                 gate.open()
         self._upto[milestone] = reached
         return reached

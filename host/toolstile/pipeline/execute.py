@@ -8,14 +8,13 @@ from types import CoroutineType
 from typing import Any, cast
 
 from toolstile.drivers.job import Run, Staged, WaitFor
-from toolstile.drivers.limit import Cancelled, Limit, TimedOut
+from toolstile.drivers.limit import ENDLESS, Cancelled, Limit, TimedOut
 from toolstile.pipeline.approval import approve, digest_of
 from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import BEGUN, RETURNED, ActiveCall
 from toolstile.pipeline.check import params_copy_for
 from toolstile.pipeline.failures import PAUSES, CallRejected, without_handler
 from toolstile.pipeline.hook_calls import (
-    ENDLESS,
     WrapperStack,
     ask,
     off_loop,

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from toolstile.drivers.job import Abandonable, Run, Staged
-from toolstile.drivers.limit import Limit
+from toolstile.drivers.limit import ENDLESS, Limit
 from toolstile.pipeline.failures import PluginFailed, text_of
 from toolstile.pipeline.masking import log_failure
 from toolstile.plugins.inspection import Implementation
@@ -78,7 +78,6 @@ def check_participant(hook: Implementation, answer: Any) -> None:
 
 log = logging.getLogger("toolstile.pipeline")
 SLOW = 0.05
-ENDLESS = Limit()
 
 Awaiting = Callable[[Awaitable[Any]], Coroutine[Any, Any, Any]]
 

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Final
 
 from toolstile.drivers.job import Staged, Step, WaitFor
+from toolstile.drivers.limit import ENDLESS
 from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import (
     CHECK,
@@ -65,7 +66,6 @@ from toolstile.pipeline.failures import (
     refuse_without_handler,
 )
 from toolstile.pipeline.hook_calls import (
-    ENDLESS,
     ask,
     check_participant,
     hook_failed,
