@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
@@ -308,8 +309,6 @@ class Executor:
 
     async def __aenter__(self) -> Self:
         """Return itself; async resources are closed on the loop that runs now."""
-        import asyncio  # heavy, and only here
-
         loop = asyncio.get_running_loop()
         self.resources.loop_of = lambda: loop
         return self
@@ -320,8 +319,6 @@ class Executor:
 
     async def __aexit__(self, *error: object) -> None:
         """Close the resources without blocking the loop."""
-        import asyncio  # heavy, and only here
-
         await asyncio.to_thread(self.close)
 
     new_control = CallControlImpl

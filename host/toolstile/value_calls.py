@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from toolstile_hookspecs import Outcome, StateError, ToolCall, ToolstileError
-from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_hookspecs.support.event_loop import is_on_loop, off_loop
 from toolstile_hookspecs.support.process import close_at_exit
 
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ class ValueCalls:
         """Make a call on the event loop and return its value."""
         executor = self._executor
         if executor is None:
-            import asyncio  # heavy, and only here
-
-            executor = await asyncio.to_thread(self._opened)
+            executor = await off_loop(self._opened)
         return _value(await executor.adispatch(ToolCall(name, arguments)))
 
     def _opened(self) -> Executor:

@@ -97,7 +97,10 @@ def _check_on(call: ActiveCall, table: DispatchTable, place: int, decision: Any)
         reasons = [ASKED_BEFORE]
     if reasons and (yield from _is_recalled(call, plan)):
         call.recalled, reasons = True, []
-    if plan.approves_diff or _was_shown(call):
+    # Resumed with the answer to a question about its changes: its earlier checks were answered
+    # before it ran, as the place that it took then shows.
+    resumed = call.resumption
+    if plan.approves_diff or (resumed is not None and resumed.has_place(digest_of(call))):
         call.asks = tuple(reasons)
         if reasons and call.resumption is None:
             call.stage = Stage.APPROVE
@@ -116,14 +119,6 @@ def _check_on(call: ActiveCall, table: DispatchTable, place: int, decision: Any)
         call.branch.frozen = True
         call.stage = CHECK
         reasons = yield from recheck_policies(call)
-
-
-def _was_shown(call: ActiveCall) -> bool:
-    """Tell whether the call is resumed with the answer to a question about its changes.
-
-    Its earlier checks were answered before it ran, as the place that it took then shows.
-    """
-    return call.resumption is not None and call.resumption.has_place(digest_of(call))
 
 
 def _is_recalled(call: ActiveCall, plan: ToolPlan) -> Staged:

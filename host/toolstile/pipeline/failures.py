@@ -167,7 +167,10 @@ def classify_failure(
     Exceptions of other frameworks may be `passed_on`: they leave `dispatch`.
     """
     if not isinstance(error, Exception):
-        told = ToolResult.error(f"{called.name} was interrupted{_why_interrupted(error)}.")
+        why = ": its process was about to end" if isinstance(error, SystemExit) else ""
+        if isinstance(error, KeyboardInterrupt):
+            why = ": its process was asked to stop"
+        told = ToolResult.error(f"{called.name} was interrupted{why}.")
         return FailureResult(Status.RAISED, told, level=0, raises=error)
     if stage is Stage.EXECUTE:
         read = _IN_HANDLER
@@ -179,12 +182,6 @@ def classify_failure(
         if isinstance(error, kind):
             return reader(error, called)
     return _internal(error, called)
-
-
-def _why_interrupted(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return ": its process was asked to stop"
-    return ": its process was about to end" if isinstance(error, SystemExit) else ""
 
 
 def text_of(error: BaseException) -> str:

@@ -422,18 +422,12 @@ def show_and_validate(call: ActiveCall, plan: ToolPlan) -> Staged:
 
 def wait_for_turn(call: ActiveCall) -> Staged:
     """Wait for the turn to commit, while it is another's."""
-    if call.batch is not None and call.turns is None:
-        yield from _wait_for_earlier_calls(call)
+    if (batch := call.batch) is not None and call.turns is None:
+        for gate in (batch.after_all(Milestone.FORKED), batch.before(Milestone.ENDED, call.index)):
+            if not gate.granted:
+                yield WaitFor(gate, call.limit_without_timeout())
     if (turn := call.acquire_commit_turn()) is not None:
         yield WaitFor(turn, call.limit_without_timeout())
-
-
-def _wait_for_earlier_calls(call: ActiveCall) -> Staged:
-    batch = call.batch
-    assert batch is not None  # noqa: S101 - asked by the caller
-    for gate in (batch.after_all(Milestone.FORKED), batch.before(Milestone.ENDED, call.index)):
-        if not gate.granted:
-            yield WaitFor(gate, call.limit_without_timeout())
 
 
 def redo_after_conflict(call: ActiveCall, plan: ToolPlan) -> Staged:

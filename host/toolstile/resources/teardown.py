@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from toolstile_hookspecs.errors import ResourceError, UnboundResourceError
 from toolstile_hookspecs.resources import Closeable
@@ -15,10 +16,7 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import allowed_interrupts
 from toolstile_hookspecs.support.text import nearest
 
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
-LoopOf = Callable[[], "AbstractEventLoop"]
+LoopOf = Callable[[], asyncio.AbstractEventLoop]
 
 # --- Names of types
 
@@ -167,8 +165,6 @@ def close_all(instances: Iterable[object], loop_of: LoopOf | None = None) -> Fai
 
 
 def _wait_for(closing: Awaitable[object], loop_of: LoopOf | None) -> None:
-    import asyncio  # heavy, and only here
-
     async def awaited() -> None:
         await closing
 

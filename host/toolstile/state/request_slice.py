@@ -80,8 +80,4 @@ def _turn(
 
 def add_turns(store: Store, turns: Sequence[RequestTurn]) -> None:
     """Add turns to the request of a session."""
-    store.write(RequestTurn, _added, turns)
-
-
-def _added(_: Sequence[Any], turns: Sequence[RequestTurn]) -> Append:
-    return Append(turns)
+    store.write(RequestTurn, lambda _, added: Append(added), turns)

@@ -22,12 +22,13 @@ from toolstile_hookspecs.support.text import counted
 # --- Examples
 
 
+_FOLDER: Final = Path(__file__).parents[1] / "examples"
 MEANT: Final = "; in this example, some are meant to fail"
 
 
 def example_plugin(name: str) -> Path:
     """Return an example's plugin, a single file."""
-    return _folder() / f"{name}.py"
+    return _FOLDER / f"{name}.py"
 
 
 def named_plugins(options: argparse.Namespace) -> list[Path]:
@@ -62,14 +63,8 @@ def host_for(options: argparse.Namespace, make: type[Host] = Host, **more: Any) 
 
 def example_session(name: str) -> tuple[str, str]:
     """Return the name and the text of an example's session."""
-    session = _folder() / SESSIONS[name]
+    session = _FOLDER / SESSIONS[name]
     return session.name, session.read_text(encoding="utf-8")
-
-
-def _folder() -> Path:
-    from importlib.resources import files  # no other command has to wait for it
-
-    return Path(str(files("toolstile_cli"))) / "examples"
 
 
 # --- The command

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+import importlib_metadata
+
 from toolstile.host import Host
 from toolstile.plugins.discovery import forget, installed, load_entry_point, load_file
 from toolstile.plugins.inspection import HookManager, hook_faults
@@ -168,8 +170,6 @@ def package_findings(report: PluginReport) -> Iterator[Diagnostic]:
 
 
 def _requirement(report: PluginReport) -> Iterator[Diagnostic]:
-    import importlib_metadata
-
     metadata: Any = importlib_metadata
     required: list[str] = metadata.distribution(report.distribution).requires or []
     found = [
@@ -256,8 +256,6 @@ def _lacking(name: str, distribution: str) -> str:
 
 def _installed(name: str) -> Iterator[tuple[str, str]]:
     """Yield the distributions of a name, or of that name as packages of plugins have it."""
-    import importlib_metadata
-
     metadata: Any = importlib_metadata
     for candidate in (name, PREFIX + name):
         try:
