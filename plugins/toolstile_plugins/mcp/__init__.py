@@ -35,7 +35,7 @@ from toolstile_plugins.directories import file_finding
 from toolstile_plugins.mcp import cli
 from toolstile_plugins.mcp.gateway.errors import ServerFault, filled
 from toolstile_plugins.mcp.settings import McpSettings, ServerSettings
-from toolstile_plugins.mcp.workspace_read import TOOL, handler_of_read
+from toolstile_plugins.mcp.workspace_read import TOOL, current_read
 
 __all__ = ["McpSettings"]
 
@@ -84,11 +84,8 @@ class _Client:
     def reach(self) -> Reached | None:
         """Return the person, None if no client is served that can ask a question."""
         # Because the SDK is heavy, it is not imported in a process that serves nothing.
-        if "toolstile_plugins.mcp.server.elicitation" not in sys.modules:
-            return None
-        from toolstile_plugins.mcp.server.elicitation import reached
-
-        return reached(self._longest)
+        elicitation = sys.modules.get("toolstile_plugins.mcp.server.elicitation")
+        return None if elicitation is None else elicitation.reached(self._longest)
 
 
 @hookimpl
@@ -106,7 +103,9 @@ def toolstile_approve(
 @applies_to(lambda tool: tool.name == TOOL)
 def toolstile_execute(context: ToolContext) -> Callable[..., ToolResult[None]] | None:
     """Give a client the file that it reads as a resource."""
-    return handler_of_read(context)
+    read, call = current_read.get(), context.tool_call
+    is_of_client = read is not None and call is not None and call.id == read.call_id
+    return read.handler if read is not None and is_of_client else None
 
 
 @hookimpl

@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -186,14 +186,9 @@ class IdempotencySettings(BaseModel):
 
     def config(self) -> IdempotencyConfig:
         """Return the configuration that a tool declares."""
-        return IdempotencyConfig(
-            strategy=self.strategy,
-            scope=self.scope,
-            param_keys=self.param_keys,
-            ttl=None if self.ttl == "none" else timedelta(seconds=self.ttl),
-            on_unknown=self.on_unknown,
-            on_error=self.on_error,
-        )
+        ttl = None if self.ttl == "none" else timedelta(seconds=self.ttl)
+        given: dict[str, Any] = {**dict(self), "ttl": ttl}
+        return IdempotencyConfig(**given)
 
 
 class ToolSettings(BaseModel):

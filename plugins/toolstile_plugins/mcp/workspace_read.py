@@ -6,7 +6,7 @@ differs: the bytes of the file, for the client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -34,36 +34,25 @@ class WorkspaceRead:
             path = str(params.path)
         # A protocol serves as the key, which mypy does not foresee for type[T].
         files = context.resources.get(Filesystem, None)  # type: ignore[type-abstract]
-        found = None if files is None else content_of(files, path, self.largest)
-        self.is_missing = found is None
-        if not isinstance(found, bytes):
-            return ToolResult.error(found or NO_FILE)
-        self.content = found
-        return ToolResult.ok(None, message=f"{path} was read as a resource ({len(found):,} bytes).")
+        try:
+            found = None if files is None else files.stat(path)
+            if files is not None and found is not None and found.kind == "file":
+                if found.size > self.largest:
+                    return ToolResult.error(
+                        f"{path} has {found.size:,} bytes; at most {self.largest:,} can be read."
+                    )
+                self.content = files.read_bytes(path)
+        except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
+            pass  # a path out of reach names no file
+        except OSError as error:
+            why = error.strerror or "it is out of reach"
+            return ToolResult.error(f"{path} cannot be read: {why}.")
+        if self.content is None:
+            self.is_missing = True
+            return ToolResult.error(NO_FILE)
+        size = len(self.content)
+        return ToolResult.ok(None, message=f"{path} was read as a resource ({size:,} bytes).")
 
 
 current_read: Final = ContextVar[WorkspaceRead | None]("toolstile_mcp_read", default=None)
 """The read that is being dispatched."""
-
-
-def handler_of_read(context: ToolContext) -> Callable[..., ToolResult[None]] | None:
-    """Return the handler of the read behind a call, None for a call of the model."""
-    read, call = current_read.get(), context.tool_call
-    if read is None or call is None or call.id != read.call_id:
-        return None
-    return read.handler
-
-
-def content_of(files: Filesystem, path: str, largest: int) -> bytes | str | None:
-    """Return a file's content, the reason that it cannot be read, or None without a file."""
-    try:
-        found = files.stat(path)
-        if found.kind != "file":
-            return None
-        if found.size > largest:
-            return f"{path} has {found.size:,} bytes; at most {largest:,} can be read."
-        return files.read_bytes(path)
-    except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
-        return None
-    except OSError as error:
-        return f"{path} cannot be read: {error.strerror or 'it is out of reach'}."

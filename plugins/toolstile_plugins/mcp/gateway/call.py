@@ -107,14 +107,19 @@ class _Room:
         """Return the parts that fit, with a note of those left out; `of` is the number of all."""
         fitted = [kept for part in parts if (kept := self._fit(part)) is not None]
         if left := of - len(fitted):
-            told = f"{counted(left, 'part')} left out, beyond the limit of a result"
-            fitted.append(_note(told))
+            fitted.append(_note(f"{counted(left, 'part')} left out, beyond the limit of a result"))
         return fitted
 
     def _fit(self, part: Content) -> Content | None:
         """Return a part as far as it fits; None if it does not, and a note counts it."""
-        if not self._takes_names(part):
+        said = "" if part.annotations is None else json.dumps(part.annotations)
+        size = len(said) + sum(
+            len(getattr(part, name, None) or "")
+            for name in ("uri", "name", "title", "mime_type", "description")
+        )
+        if size > self._names:
             return None
+        self._names -= size
         match part:
             case ImageContent() | AudioContent():
                 return self._binary_or_note(part, part.type, part.data)
@@ -122,18 +127,6 @@ class _Room:
                 return self._binary_or_note(part, part.uri[:200], part.blob)
             case _:
                 return part
-
-    def _takes_names(self, part: Content) -> bool:
-        """Take room for the names of a part; False if the room is too small."""
-        said = "" if part.annotations is None else json.dumps(part.annotations)
-        size = len(said) + sum(
-            len(getattr(part, name, None) or "")
-            for name in ("uri", "name", "title", "mime_type", "description")
-        )
-        if size > self._names:
-            return False
-        self._names -= size
-        return True
 
     def _binary_or_note(self, part: Content, what: str, data: str) -> Content:
         try:

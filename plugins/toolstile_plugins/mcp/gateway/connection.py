@@ -225,7 +225,15 @@ class Connection:
                 changed.cancel()
                 if self._changed.is_set() and not ended.done():
                     self._changed.clear()
-                    await self._look_again(client)
+                    try:
+                        await self._list(client)
+                    except Exception as error:
+                        # The connection stays, because running calls would end with it.
+                        why = self._plain(told(error))
+                        msg = "The tools of MCP server %s stay as they were: %s."
+                        log.warning(msg, self.server, why)
+                        log.debug("MCP server %s", self.server, exc_info=True)
+                        asyncio.get_running_loop().call_later(LONGEST_WAIT, self._changed.set)
                     await asyncio.wait([ended], timeout=BETWEEN_LISTS)
         finally:
             for task in (ended, listening):
@@ -234,16 +242,6 @@ class Connection:
 
     async def _list(self, client: Client) -> None:
         await self._met(await list_tools(client, self._repair, self._settings.max_tools))
-
-    async def _look_again(self, client: Client) -> None:
-        try:
-            await self._list(client)
-        except Exception as error:
-            # The connection stays, because running calls would end with it.
-            why = self._plain(told(error))
-            log.warning("The tools of MCP server %s stay as they were: %s.", self.server, why)
-            log.debug("MCP server %s", self.server, exc_info=True)
-            asyncio.get_running_loop().call_later(LONGEST_WAIT, self._changed.set)
 
     async def _listen(self, client: Client) -> None:
         """Subscribe to changes if the protocol has the client do so."""

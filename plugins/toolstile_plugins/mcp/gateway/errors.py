@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -123,13 +122,6 @@ def one_deeper() -> dict[str, str]:
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def named_in(text: str) -> Iterator[str]:
-    """Yield the values of the variables that a text names, if they are set."""
-    for name in _VARIABLE.findall(text):
-        if name in os.environ:
-            yield os.environ[name]
-
-
 def filled(text: str, where: str) -> str:
     """Return a text with the values of the variables of this process that it names.
 
@@ -153,24 +145,22 @@ def secrets_of(settings: ServerSettings) -> tuple[str, ...]:
     These are the values of `env` and `headers`, of the variables in `args` and `url`, and the user
     and the query of `url`.
     """
-    return tuple(dict.fromkeys(value for value in _found(settings) if value))
-
-
-def _found(settings: ServerSettings) -> Iterator[str]:
+    found: list[str] = []
     for value in (*settings.env.values(), *settings.headers.values()):
         whole = _filled(value)
-        yield whole
-        yield from named_in(value)
         # Of `Bearer TOKEN` the token alone, too.
-        yield whole.partition(" ")[2].strip()
+        found += [whole, *_named_in(value), whole.partition(" ")[2].strip()]
     for text in (*settings.args, settings.url or ""):
-        yield from named_in(text)
+        found += _named_in(text)
     with suppress(ValueError):
         parts = urlsplit(_filled(settings.url or ""))
-        yield parts.username or ""
-        yield parts.password or ""
-        yield parts.query
-        yield from (value for _, value in parse_qsl(parts.query))
+        found += [parts.username or "", parts.password or "", parts.query]
+        found += [value for _, value in parse_qsl(parts.query)]
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _named_in(text: str) -> list[str]:
+    return [os.environ[name] for name in _VARIABLE.findall(text) if name in os.environ]
 
 
 def _filled(text: str) -> str:

@@ -68,25 +68,6 @@ def limits_of(keys: Table) -> dict[str, Any]:
     return made | ({"tools": asked} if asked else {})
 
 
-def credentials_of(keys: Table) -> dict[str, str]:
-    """Return the headers for which the client names variables of the environment."""
-    headers = {
-        str(name): f"${{{variable}}}"
-        for name, variable in _mapping(keys.get("env_http_headers")).items()
-    }
-    token = keys.get("bearer_token_env_var")
-    return (
-        {"Authorization": f"Bearer ${{{token}}}", **headers} if isinstance(token, str) else headers
-    )
-
-
-def passed_on(keys: Table) -> dict[str, str]:
-    """Return the variables of the environment that the client passes on to a program."""
-    given = _list(keys.get("env_vars"))
-    names = [_mapping(part).get("name", part) for part in given]
-    return {name: f"${{{name}}}" for name in names if isinstance(name, str)}
-
-
 def lost_of(keys: Table, carried: Table) -> Iterator[str]:
     """Yield a note for each setting of a server that cannot be carried over."""
     said = [keys.get(name) for name in _APPROVED]
@@ -275,16 +256,16 @@ def _distinct(servers: Iterable[Imported], configured: Iterable[str]) -> Iterato
     there = {prefix_of(name): name for name in configured}
     before: dict[str, str] = {}
     for server in servers:
-        prefix, name = prefix_of(server.name), _printable(server.name)
+        prefix, name = prefix_of(server.name), json.dumps(server.name)
         if not server.keys:
             yield server
         elif prefix in there:
-            called = "" if there[prefix] == server.name else f", as {_printable(there[prefix])}"
+            called = "" if there[prefix] == server.name else f", as {json.dumps(there[prefix])}"
             note = f"{name} is configured already{called}; it is left out."
             yield Imported(server.name, {}, notes=[note])
         elif prefix in before:
             note = (
-                f"{name} has the same prefix as {_printable(before[prefix])}; it is left out. "
+                f"{name} has the same prefix as {json.dumps(before[prefix])}; it is left out. "
                 "Rename it in the client, or write its table here under another name."
             )
             yield Imported(server.name, {}, notes=[note])
@@ -344,12 +325,12 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
     is_ours = isinstance(inner, str) and Path(inner).stem == "toolstile"
     if is_ours and isinstance(args, list) and "mcp" in args:
         made.notes.append(
-            f"{_printable(name)} is Toolstile itself, which is not put behind itself."
+            f"{json.dumps(name)} is Toolstile itself, which is not put behind itself."
         )
         return made
     if url is not None and not _IS_HTTP.match(url):
         way = f"is reached by {url.partition(':')[0]}, which is not spoken here"
-        made.notes.append(f"{_printable(name)} {way}; it is left out.")
+        made.notes.append(f"{json.dumps(name)} {way}; it is left out.")
         return made
     hide = _Hiding(made, with_values=with_values)
     # Zed puts the program into a separate table.
@@ -363,12 +344,17 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
         made.keys["url"] = hide.in_url(url)
         sent = {**_mapping(keys.get("http_headers")), **_mapping(keys.get("headers"))}
         _take_texts(made, "headers", sent, hide)
-        if headers := credentials_of(keys):
+        # The client may name variables of the environment for its credentials.
+        token = keys.get("bearer_token_env_var")
+        headers = {"Authorization": f"Bearer ${{{token}}}"} if isinstance(token, str) else {}
+        named = _mapping(keys.get("env_http_headers"))
+        headers |= {header: f"${{{variable}}}" for header, variable in named.items()}
+        if headers:
             made.keys["headers"] = {**made.keys.get("headers", {}), **headers}
     elif isinstance(keys.get("command"), str):
         _take_program(made, keys, hide)
     else:
-        made.notes.append(f"{_printable(name)} has neither a command nor a url; it is left out.")
+        made.notes.append(f"{json.dumps(name)} has neither a command nor a url; it is left out.")
         return made
     if keys.get("type") == "sse":
         made.notes.append("It uses the transport of 2024 (sse), which is not spoken here.")
@@ -378,7 +364,7 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
     made.notes += lost_of(keys, made.keys)
     strange = dict.fromkeys(_UNKNOWN.findall(json.dumps(made.keys)))
     if strange:
-        told = ", ".join(map(_printable, strange))
+        told = ", ".join(map(json.dumps, strange))
         made.notes.append(f"Only the client can fill these in; write them out: {told}.")
     return made
 
@@ -399,7 +385,9 @@ def _take_program(made: Imported, keys: Mapping[str, Any], hide: _Hiding) -> Non
     _take_texts(made, "env", told, hide)
     if isinstance(keys.get("cwd"), str):
         made.keys["cwd"] = keys["cwd"]
-    if passed := passed_on(keys):
+    # The client may pass variables of its environment on to the program.
+    names = [_mapping(part).get("name", part) for part in _list(keys.get("env_vars"))]
+    if passed := {name: f"${{{name}}}" for name in names if isinstance(name, str)}:
         made.keys["env"] = {**passed, **made.keys.get("env", {})}
 
 
@@ -515,7 +503,3 @@ def _seen(character: str) -> str:
         return character
     is_character = not "\ud800" <= character <= "\udfff"
     return f"\\U{ord(character):08x}" if is_character else "\ufffd"
-
-
-def _printable(text: str) -> str:
-    return json.dumps(text)

@@ -137,18 +137,15 @@ def _weight(root: Schema) -> int:
         if isinstance(value, Mapping):
             table = cast("Schema", value)
             target = table.get("$ref")
-            referred = weigh_target(target) if isinstance(target, str) else 0
+            if isinstance(target, str) and target not in known:
+                # A recursive schema ends with the arguments.
+                known[target] = 0
+                known[target] = weigh(pointed(root, target))
+            referred = known[target] if isinstance(target, str) else 0
             return 1 + sum(map(weigh, table.values())) + referred
         if isinstance(value, Sequence) and not isinstance(value, str):
             return sum(map(weigh, cast("Sequence[object]", value)))
         return 0
-
-    def weigh_target(target: str) -> int:
-        if target not in known:
-            # A recursive schema ends with the arguments.
-            known[target] = 0
-            known[target] = weigh(pointed(root, target))
-        return known[target]
 
     return weigh(root)
 

@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.metadata import version
@@ -282,7 +282,9 @@ async def serve_http(
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=LEAVE,
         )
-        await _Uvicorn(config).serve(sockets=[listening])
+        server: Any = uvicorn.Server(config)
+        server.capture_signals = contextlib.nullcontext  # the command line has them
+        await server.serve(sockets=[listening])
 
 
 def application(host: HostHandle, settings: ServeSettings, address: Address) -> Starlette:
@@ -449,11 +451,3 @@ async def _sweep(sessions: Sessions, every: float) -> None:
     while True:
         await asyncio.sleep(every)
         sessions.sweep()
-
-
-class _Uvicorn(uvicorn.Server):
-    """Leaves signals to the command line, which ends the server."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
