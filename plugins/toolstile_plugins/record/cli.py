@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolstile_plugins.cli_support import late, subcommands
 
 if TYPE_CHECKING:
-    from toolstile_hookspecs import Command, Status
+    from toolstile_hookspecs import Command
 
 _AGO: Final = re.compile("([0-9]{1,6})([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -134,16 +134,15 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", type=_moment, metavar="TIME", help="only calls before this time")
 
 
-def _outcome(text: str) -> Status:
-    # Because help must not load the contract, this import is late.
-    from toolstile_hookspecs import Status
-    from toolstile_hookspecs.support.text import suggest
+def _outcome(text: str) -> str:
+    outcome = text.strip().lower().replace("-", "_").replace(" ", "_")
+    if outcome not in OUTCOMES:
+        # Because help must not load the contract, this import is late.
+        from toolstile_hookspecs.support.text import suggest
 
-    try:
-        return Status(text.strip().lower().replace("-", "_").replace(" ", "_"))
-    except ValueError:
         hint = suggest(text, OUTCOMES) or f"; there are {', '.join(OUTCOMES)}"
-        raise argparse.ArgumentTypeError(f"{text!r} is not an outcome{hint}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not an outcome{hint}")
+    return outcome
 
 
 def _moment(text: str) -> datetime:
@@ -187,7 +186,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _chosen_to_record(args: argparse.Namespace) -> dict[str, Any]:
-    """Record calls; a command that manages servers makes none."""
+    # A command that manages servers makes no calls.
     return _recorded(args) if getattr(args, "what", None) is None else _OFF
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from toolstile_hookspecs import HostHandle
+from toolstile_hookspecs import HostHandle, Status
 from toolstile_hookspecs.support.text import counted, duration, printable
 from toolstile_plugins.record.reader import (
     Checked,
@@ -16,16 +16,13 @@ from toolstile_plugins.record.reader import (
     Reader,
     Recording,
     Selection,
-    Summary,
     records_in,
     summaries,
     verify,
 )
+from toolstile_plugins.record.replayer import Comparison, Replayer, executed, replayed
 from toolstile_plugins.record.schema import RecordedApproval, RecordError
 from toolstile_plugins.screen import Cell, Screen, shown_status, shown_time, style_of
-
-if TYPE_CHECKING:
-    from toolstile_plugins.record.replayer import Comparison
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
@@ -78,16 +75,41 @@ def _show_folder(args: argparse.Namespace) -> int:
 def list_records(args: argparse.Namespace) -> int:
     """List the records of a folder that hold selected calls."""
     found = list(summaries(args.folder, _selection(args)))
-    if args.out is None:
-        show_summaries(Screen(), found)
-    else:
+    status = 1 if any(summary.fault is not None for summary in found) else 0
+    if args.out is not None:
         for summary in found:
             args.out.write(summary.wire())
-    return 1 if any(summary.fault is not None for summary in found) else 0
+        return status
+    screen = Screen()
+    screen.table(
+        ("record", "first call", "last call", "calls", "sessions", "outcomes", "tools"),
+        [
+            [
+                summary.path.name,
+                (shown_time(summary.first), "dim"),
+                (shown_time(summary.last), "dim"),
+                f"{summary.calls:,}",
+                (f"{len(summary.sessions):,}", "dim"),
+                _tally({shown_status(status): n for status, n in summary.outcomes.items()}),
+                _tally(summary.tools) if summary.fault is None else summary.fault,
+            ]
+            for summary in found
+        ],
+    )
+    screen.line()
+    calls = counted(sum(summary.calls for summary in found), "call")
+    screen.line(f"{calls} in {counted(len(found), 'record')}", "bold")
+    return status
+
+
+def _tally(counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {printable(name)}" for name, count in ordered)
 
 
 def _selection(args: argparse.Namespace) -> Selection:
-    return Selection(tuple(args.tool), tuple(args.outcome), args.since, args.until)
+    outcomes = tuple(map(Status, args.outcome))
+    return Selection(tuple(args.tool), outcomes, args.since, args.until)
 
 
 def _on_line(line: int, reader: Reader) -> list[Numbered]:
@@ -105,7 +127,19 @@ def verify_record(args: argparse.Namespace) -> int:
     checked = verify(args.file)
     cut = args.last is not None and checked.last != args.last
     if args.out is not None:
-        wire = wire_of_checked(checked)
+        wire = {
+            "file": str(checked.path),
+            "intact": not checked.faults,
+            "lines": checked.lines,
+            "calls": checked.calls,
+            "last": checked.last,
+            "ended": checked.ended,
+            "faults": [
+                {"line": fault.line, "damage": fault.damage, "text": fault.text}
+                for fault in checked.faults
+            ],
+            "lost": [{"line": gap.line, "calls": gap.calls} for gap in checked.lost],
+        }
         args.out.write(wire if args.last is None else {**wire, "ends_as_noted": not cut})
     else:
         screen = Screen()
@@ -117,9 +151,6 @@ def verify_record(args: argparse.Namespace) -> int:
 
 def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
     """Make the calls of a record again, and show the differences."""
-    # Because `record` replays nothing, it does not load these.
-    from toolstile_plugins.record.replayer import Replayer, executed, replayed
-
     recording = Recording.load(args.file)
     known = {tool.name for tool in host.prompt.tools()}
     gone = {
@@ -191,33 +222,6 @@ def show_table(
     for fault in faults:
         screen.line(fault, "red")
     return faults
-
-
-def show_summaries(screen: Screen, found: Sequence[Summary]) -> None:
-    """Show a row for each record of a folder."""
-    screen.table(
-        ("record", "first call", "last call", "calls", "sessions", "outcomes", "tools"),
-        [
-            [
-                summary.path.name,
-                (shown_time(summary.first), "dim"),
-                (shown_time(summary.last), "dim"),
-                f"{summary.calls:,}",
-                (f"{len(summary.sessions):,}", "dim"),
-                _tally({shown_status(status): n for status, n in summary.outcomes.items()}),
-                _tally(summary.tools) if summary.fault is None else summary.fault,
-            ]
-            for summary in found
-        ],
-    )
-    screen.line()
-    calls = counted(sum(summary.calls for summary in found), "call")
-    screen.line(f"{calls} in {counted(len(found), 'record')}", "bold")
-
-
-def _tally(counts: Mapping[str, int]) -> str:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count:,} {printable(name)}" for name, count in ordered)
 
 
 def show_call(screen: Screen, entry: Numbered) -> None:
@@ -297,23 +301,6 @@ def wire_of_approval(approval: RecordedApproval) -> dict[str, Any]:
     """Return an answer, a grant or a revocation as a JSON object."""
     fields = approval.model_dump(mode="json", exclude={"n", "prev", "hash"})
     return {"line": approval.n, **fields}
-
-
-def wire_of_checked(checked: Checked) -> dict[str, Any]:
-    """Return the verification of a record as a JSON object."""
-    return {
-        "file": str(checked.path),
-        "intact": not checked.faults,
-        "lines": checked.lines,
-        "calls": checked.calls,
-        "last": checked.last,
-        "ended": checked.ended,
-        "faults": [
-            {"line": fault.line, "damage": fault.damage, "text": fault.text}
-            for fault in checked.faults
-        ],
-        "lost": [{"line": gap.line, "calls": gap.calls} for gap in checked.lost],
-    }
 
 
 def _show_lost(screen: Screen, lost: Sequence[Lost]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -91,7 +91,13 @@ class Reader:
             elif isinstance(said, RecordedApproval):
                 self.approvals.setdefault(said.id, said)
             elif isinstance(said, RecordedCall):
-                yield Numbered(number, with_request(said, requests))
+                call, request = said, requests.get(said.session)
+                if call.request is not None:
+                    requests[call.session] = call.request
+                elif request is not None:
+                    # An earlier line has it.
+                    call = call.model_copy(update={"request": request})
+                yield Numbered(number, call)
         _refuse_others(self.path, chain)
         self._refuse_faults(chain)
         self.torn = bool(chain.faults)
@@ -199,36 +205,21 @@ def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Said]]:
         raise RecordError(f"{path} cannot be read: {error.strerror}. Name a record.") from error
 
 
-def with_request(
-    call: RecordedCall, last: MutableMapping[str, tuple[RequestTurn, ...]]
-) -> RecordedCall:
-    """Return a call with the request that it saw, which may be recorded in an earlier line."""
-    if call.request is not None:
-        last[call.session] = call.request
-        return call
-    request = last.get(call.session)
-    return call if request is None else call.model_copy(update={"request": request})
-
-
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The calls to show.
-
-    Args:
-        tools: Globs of tool names; a call matches one of them. Empty for all tools.
-        outcomes: The outcomes. Empty for all outcomes.
-        since: The earliest time of a call.
-        until: The time before which calls were made.
 
     Example:
         >>> Selection(tools=("read_*",)).is_all
         False
     """
 
+    # Globs of tool names; a call matches one of them. Empty for all tools.
     tools: tuple[str, ...] = ()
+    # The outcomes. Empty for all outcomes.
     outcomes: tuple[Status, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
+    since: datetime | None = None  # the earliest time of a call
+    until: datetime | None = None  # the time before which calls were made
 
     @property
     def is_all(self) -> bool:

@@ -88,69 +88,50 @@ def _naming_its_tool(envelope: dict[str, Any]) -> dict[str, Any]:
 
 
 class RecordedCall(_Line):
-    """A call. Secrets are masked in all of it.
-
-    Args:
-        parent: The id of the call that made this call.
-        user: The id of the principal.
-        principal: The source and groups of the principal, if it has more than an id.
-        request: The user's request, unless it equals that of the
-            call of the session before it in the run.
-        name: The requested name, if it is not the tool's own name.
-        arguments: The arguments as they came; a text if they were not JSON.
-        params: The arguments as typed, None if they did not fit.
-        masked: Whether `***` in either stands for a secret. False if it is literal text.
-        seconds: The duration.
-        handler_seconds: The duration of its handler, None if it did not run.
-        envelope: The message that went out.
-        text: The text that the model read, if the envelope does not have it literally.
-        value: Where the value is: on the wire, kept from it, or there was none.
-        attributes: The notes of plugins, by `plugin.name`.
-        rolled_back: Whether its changes were rolled back.
-        pending_parent: Whether its changes waited for its parent's commit.
-        replayed: Whether it was answered from a record or ledger.
-        reruns: How often it ran again after a conflict.
-        changes: Its changes of the session, as JSON for a `Replay`.
-        changes_lost: The reason why those are unknown.
-        lost: The number of calls before it that could not be recorded.
-        stages: The stages that it entered in order, each with the seconds since it began. A
-            repeated stage stands there again.
-        trace: The id of its trace, if it was traced.
-    """
+    """A call. Secrets are masked in all of it."""
 
     kind: Literal["call"]
     session: str
     id: str
-    parent: str | None = None
-    user: str | None = None
+    parent: str | None = None  # the id of the call that made this call
+    user: str | None = None  # the id of the principal
+    # The source and groups of the principal, if it has more than an id.
     principal: RecordedPrincipal | None = None
+    # The user's request, unless it equals that of the call of the session before it in the run.
     request: tuple[RequestTurn, ...] | None = None
-    name: str | None = None
-    arguments: Any = None
-    params: Any = None
+    name: str | None = None  # the requested name, if it is not the tool's own name
+    arguments: Any = None  # the arguments as they came; a text if they were not JSON
+    params: Any = None  # the arguments as typed, None if they did not fit
+    # Whether `***` in either stands for a secret. False if it is literal text.
     masked: bool = True
     status: Status
     stage: Stage
     at: datetime
     seconds: float
-    handler_seconds: float | None = None
+    handler_seconds: float | None = None  # the duration of its handler, None if it did not run
+    # The message that went out.
     envelope: Annotated[dict[str, Any], AfterValidator(_naming_its_tool)]
     message: str = ""
+    # The text that the model read, if the envelope does not have it literally.
     text: str | None = None
+    # Where the value is: on the wire, kept from it, or there was none.
     value: Literal["wire", "kept", "none"] = "none"
     decisions: tuple[Decision, ...] = ()
     approval: Approval | None = None
+    # The notes of plugins, by `plugin.name`.
     attributes: dict[str, Any] = Field(default_factory=dict[str, Any])
-    rolled_back: bool = False
-    pending_parent: bool = False
-    replayed: bool = False
-    reruns: int = 0
+    rolled_back: bool = False  # whether its changes were rolled back
+    pending_parent: bool = False  # whether its changes waited for its parent's commit
+    replayed: bool = False  # whether it was answered from a record or ledger
+    reruns: int = 0  # how often it ran again after a conflict
     error: Raised | None = None
-    changes: str | None = None
-    changes_lost: str | None = None
-    lost: int = 0
+    changes: str | None = None  # its changes of the session, as JSON for a `Replay`
+    changes_lost: str | None = None  # the reason why those are unknown
+    lost: int = 0  # the number of calls before it that could not be recorded
+    # The stages that it entered in order, each with the seconds since it began. A repeated stage
+    # stands there again.
     stages: tuple[tuple[Stage, float], ...] = ()
-    trace: str | None = None
+    trace: str | None = None  # the id of its trace, if it was traced
 
     @property
     def tool(self) -> str:
@@ -201,30 +182,20 @@ class RecordedCheck(_Line):
 
 
 class RecordedApproval(_Line):
-    """An answer to a question, its end without one, or a grant that was given or revoked.
-
-    Args:
-        id: Its name. After a crash a line may come again, with the same id.
-        act: `approved`, `denied`, `edited`, `expired`, `withdrawn`, `granted` or `revoked`.
-        subject: The ticket of the question, or the id of the grant.
-        session: The id of the session that it concerns.
-        call: The id of the call in question.
-        by: The person.
-        via: The channel of the answer.
-        reason: The reason of a denial, or the scope of a grant.
-    """
+    """An answer to a question, its end without one, or a grant that was given or revoked."""
 
     kind: Literal["approval"]
+    # Its name. After a crash a line may come again, with the same id.
     id: str
-    act: str
+    act: str  # `approved`, `denied`, `edited`, `expired`, `withdrawn`, `granted` or `revoked`
     at: datetime
     tool: str
-    subject: str
-    session: str
-    call: str = ""
+    subject: str  # the ticket of the question, or the id of the grant
+    session: str  # the id of the session that it concerns
+    call: str = ""  # the id of the call in question
     by: Principal | None = None
-    via: str = ""
-    reason: str | None = None
+    via: str = ""  # the channel of the answer
+    reason: str | None = None  # the reason of a denial, or the scope of a grant
 
     @property
     def described(self) -> str:

@@ -33,7 +33,7 @@ from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN,
 from toolstile_hookspecs.codecs import MASK
 from toolstile_hookspecs.execution.principal import APPLICATION
 from toolstile_hookspecs.support.text import wire_time
-from toolstile_plugins.record.schema import Raised, RecordedCall
+from toolstile_plugins.record.schema import RecordedCall
 
 _OWN: Final = {own.__name__: own for own in (PromptEvaluationError, Interrupt)}
 _STOPPING: Final = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError", "GeneratorExit"})
@@ -64,7 +64,12 @@ def raised_by(call: RecordedCall) -> Exception | None:
     """
     error = call.error
     if call.status is Status.DEADLINE:
-        return _late(error)
+        late = DeadlineExceededError("The deadline had passed when the call was recorded.")
+        if error is None or error.type != PromptEvaluationError.__name__:
+            return late
+        ended = PromptEvaluationError(error.text)
+        ended.__cause__ = late
+        return ended
     if call.status is not Status.RAISED or error is None or error.type in _STOPPING:
         return None
     if error.type == VisibilityExpansionRequired.__name__:
@@ -79,15 +84,6 @@ def name_of(error: BaseException) -> str:
         return type(error).__name__
     names = [base.__name__ for base in type(error).__mro__]
     return next((name for name in names if name in _STOPPING), names[0])
-
-
-def _late(error: Raised | None) -> Exception:
-    late = DeadlineExceededError("The deadline had passed when the call was recorded.")
-    if error is None or error.type != PromptEvaluationError.__name__:
-        return late
-    ended = PromptEvaluationError(error.text)
-    ended.__cause__ = late
-    return ended
 
 
 def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:  # noqa: C901, PLR0912 - a case for each field
@@ -128,21 +124,24 @@ def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:  # no
                 for decision in event.decisions
             ]
             fields.append(f'"decisions":{written(decisions)}')
-        answer = event.attributes.get(APPROVAL)
-        if answer is not None:
+        if (answer := event.attributes.get(APPROVAL)) is not None:
             reason = _hidden(event.attributes.get(APPROVAL_REASON), secrets)
             fields.append(f'"approval":{written({"answer": str(answer), "reason": reason})}')
-        attributes = {
-            name: value for name, value in event.attributes.items() if name not in _KEPT_OUT
-        }
-        if attributes:
-            fields.append(f'"attributes":{_attributes(attributes, secrets)}')
+        kept = {name: value for name, value in event.attributes.items() if name not in _KEPT_OUT}
+        if kept:
+            plain = to_jsonable_python(kept, fallback=lambda value: f"a {type(value).__name__}")
+            plain = hide_within(plain, secrets)
+            try:
+                said = written(plain)
+            except ValueError:
+                # JSON has no infinite number.
+                said = written(json.loads(json.dumps(plain), parse_constant=str))
+            fields.append(f'"attributes":{said}')
         if event.error is not None:
             fields.append(f'"error":{written(_raised(event.error, secrets))}')
-    if changes != NOTHING:
-        if isinstance(changes, SnapshotError):
-            fields.append(f'"changes_lost":{written(hide(str(changes), secrets))}')
-            return fields
+    if isinstance(changes, SnapshotError):
+        fields.append(f'"changes_lost":{written(hide(str(changes), secrets))}')
+    elif changes != NOTHING:
         if secrets:
             changes = written(hide_within(json.loads(changes), secrets))
         fields.append(f'"changes":{written(changes)}')
@@ -304,16 +303,6 @@ def _add_circumstances(fields: Fields, event: ToolInvoked) -> None:
         fields.append('"replayed":true')
     if event.reruns:
         fields.append(f'"reruns":{event.reruns}')
-
-
-def _attributes(attributes: Mapping[str, Any], secrets: Secrets) -> str:
-    plain = to_jsonable_python(attributes, fallback=lambda value: f"a {type(value).__name__}")
-    plain = hide_within(plain, secrets)
-    try:
-        return written(plain)
-    except ValueError:
-        # JSON has no infinite number.
-        return written(json.loads(json.dumps(plain), parse_constant=str))
 
 
 def _hidden(text: object, secrets: Secrets) -> str | None:
