@@ -19,6 +19,7 @@ from toolstile_hookspecs import Command, ConfigurationError, Diagnostic, HostHan
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import appended_finding
 from toolstile_plugins.otel import cli
+from toolstile_plugins.otel.lifespan import open_providers
 from toolstile_plugins.otel.settings import OtelSettings, names_file
 
 __all__ = ["OtelSettings"]
@@ -63,8 +64,6 @@ def toolstile_lifespan(host: HostHandle, settings: OtelSettings) -> Generator[No
     if settings.trace is None and "opentelemetry" not in sys.modules:
         yield
         return
-    from toolstile_plugins.otel.lifespan import open_providers
-
     with ExitStack() as stack:
         providers = stack.enter_context(open_providers(settings.trace))
         if providers is not None or settings.trace is None:

@@ -150,12 +150,8 @@ def _add_decisions(attributes: Attributes, event: ToolInvoked) -> None:
 
 
 def _add_unusual_fields(attributes: Attributes, event: ToolInvoked) -> None:
-    if event.rolled_back:
-        attributes[ROLLED_BACK] = True
-    if event.replayed:
-        attributes[REPLAYED] = True
-    if event.reruns:
-        attributes[RERUNS] = event.reruns
+    found = {ROLLED_BACK: event.rolled_back, REPLAYED: event.replayed, RERUNS: event.reruns}
+    attributes.update({name: value for name, value in found.items() if value})
 
 
 def _add_content(attributes: Attributes, event: ToolInvoked) -> None:

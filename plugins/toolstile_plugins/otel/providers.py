@@ -21,15 +21,10 @@ _IN_ENVIRONMENT: Final = not {
 
 @dataclass(frozen=True, slots=True)
 class Providers:
-    """The providers of spans and metrics.
-
-    Args:
-        spans: Makes tracers.
-        metrics: Makes meters, None to drop durations.
-    """
+    """The providers of spans and metrics."""
 
     spans: TracerProvider
-    metrics: MeterProvider | None
+    metrics: MeterProvider | None  # None to drop durations
 
 
 def find_providers() -> Providers | None:

@@ -95,15 +95,8 @@ class CallSpan:
     """A context manager around a call."""
 
     __slots__ = (
-        "_began",
-        "_known",
-        "_outer",
-        "_started",
-        "_token",
-        "_tracing",
-        "call",
-        "event",
-        "span",
+        *("_began", "_known", "_outer", "_started", "_token", "_tracing"),
+        *("call", "event", "span"),
     )
 
     span: Span
@@ -134,17 +127,25 @@ class CallSpan:
 
     def __exit__(self, *error: object) -> None:
         taken = perf_counter_ns() - self._began
-        event, span = self.event, self.span
+        event, span, tracing = self.event, self.span, self._tracing
         try:
             if event is not None:
-                self._describe(span, event)
+                known, tool = self._known, event.tool
+                if tool is not None and tool is not known.tool:
+                    known = tracing.learn(self.call.name, tool)
+                    span.set_attributes(known.attributes)
+                    span.update_name(known.span_name)
+                if span.is_recording():
+                    span.set_attributes(of_event(event, capture=tracing.capture))
+                    if not event.success and error_type(event) is not None:
+                        # The text is without secrets; that of the exception need not be.
+                        span.set_status(SpanStatus(StatusCode.ERROR, event.text))
         finally:
             detach(self._token)
             under_way.reset(self._outer)
             span.end(self._started + taken)
-        durations = self._tracing.durations
-        if durations is not None and event is not None:
-            durations.record(event, taken / NANOSECONDS)
+        if tracing.durations is not None and event is not None:
+            tracing.durations.record(event, taken / NANOSECONDS)
 
     @property
     def call_id(self) -> str:
@@ -155,19 +156,6 @@ class CallSpan:
         """Return the trace for the process of an isolated handler."""
         tracing = self._tracing
         return ProcessTrace.of(self.span, self.call, tracing.where, logs=tracing.logs)
-
-    def _describe(self, span: Span, event: ToolInvoked) -> None:
-        known, tool = self._known, event.tool
-        if tool is not None and tool is not known.tool:
-            known = self._tracing.learn(self.call.name, tool)
-            span.set_attributes(known.attributes)
-            span.update_name(known.span_name)
-        if not span.is_recording():
-            return
-        span.set_attributes(of_event(event, capture=self._tracing.capture))
-        if not event.success and error_type(event) is not None:
-            # The text is without secrets; that of the exception need not be.
-            span.set_status(SpanStatus(StatusCode.ERROR, event.text))
 
 
 class StagedCallSpan(CallSpan):

@@ -84,7 +84,7 @@ class SequentialDependencyPolicy:
         if not self.checks(tool):
             return PolicyDecision.allow()
         succeeded = PolicyState.of(context, self.name).invoked_tools
-        required = _NOTHING.union(*map(self._needs, tool.policy_names))
+        required = _NOTHING.union(*(_needs(name, self.dependencies) for name in tool.policy_names))
         missing = sorted(required - succeeded)
         if missing:
             steps = [" and ".join(sorted(step)) for step in self._steps_to(missing, succeeded)]
@@ -159,16 +159,13 @@ class SequentialDependencyPolicy:
             name = unseen.pop()
             if name not in waiting:
                 waiting.add(name)
-                unseen += self._needs(name) - succeeded
+                unseen += _needs(name, self.dependencies) - succeeded
         steps: list[set[str]] = []
         while waiting:
-            ready = {name for name in waiting if not self._needs(name) & waiting}
+            ready = {name for name in waiting if not _needs(name, self.dependencies) & waiting}
             steps.append(ready)
             waiting -= ready
         return steps
-
-    def _needs(self, name: str) -> AbstractSet[str]:
-        return _needs(name, self.dependencies)
 
 
 _NOTHING: frozenset[str] = frozenset()

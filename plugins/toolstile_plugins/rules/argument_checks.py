@@ -56,10 +56,6 @@ class Shape:
     exact: str | None = None  # `integer` or `double`, if the kind of number is known
     use: str = ""  # `path`, `url` or `command`, for a text or the items of an array
 
-    def without_null(self) -> Shape:
-        """Return the shape of the values that are not null."""
-        return replace(self, types=self.types - {"null"})
-
     @property
     def shown(self) -> str:
         """The expression with its types."""
@@ -94,33 +90,26 @@ def item_shape(array: Shape, root: Schema) -> Shape:
     return replace(item, label=f"an item of {array.label}", use=use)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundField:
-    """A field that the schema of an object declares, and whether it is always present."""
-
-    shape: Shape
-    is_required: bool
-
-
-def field_of(owner: Shape, name: str, root: Schema, *, is_filled: bool) -> FoundField | None:
-    """Return a field of an object, None if the schema does not declare it.
+def field_of(
+    owner: Shape, name: str, root: Schema, *, is_filled: bool
+) -> tuple[Shape, bool] | None:
+    """Return a declared field of an object, and whether it is always present; else None.
 
     `root` is the schema that references point into; `is_filled` tells that defaults are filled in.
     """
     place = (*owner.place, name) if owner.place else ()
     if not owner.schemas or owner.types > {"object", "null"}:
         # The schema says nothing about such an object.
-        return FoundField(place_shape([{}], root, place), is_required=False)
+        return place_shape([{}], root, place), False
     parts = list(alternatives(owner.schemas, root))
     objects = [part for part in parts if "properties" in part or part.get("type") == "object"]
     declared = [part for part in objects if name in part.get("properties", {})]
     if declared:
         shape = place_shape([part["properties"][name] for part in declared], root, place)
-        is_required = all(_requires(part, name, is_filled=is_filled) for part in objects)
-        return FoundField(shape, is_required)
+        return shape, all(_requires(part, name, is_filled=is_filled) for part in objects)
     others = [schema for part in objects for schema in _other_fields(part)]
     if others and (len(owner.place) > 1 or {} not in others):
-        return FoundField(place_shape(others, root, place), is_required=False)
+        return place_shape(others, root, place), False
     return None
 
 
@@ -291,7 +280,8 @@ class ArgumentChecks:
 
     def _known(self, node: Node, facts: Facts) -> Shape:
         shape = self._shape(node, facts)
-        return shape.without_null() if ("value", shape.place) in facts else shape
+        is_given = ("value", shape.place) in facts
+        return replace(shape, types=shape.types - {"null"}) if is_given else shape
 
     def _root(self, name: str) -> Shape:
         schema = self.root if name == ARGUMENTS else self.others.get(name, {})
@@ -314,11 +304,11 @@ class ArgumentChecks:
             return Shape(ANYTHING, place=place)
         if is_test:
             return _BOOLEAN
-        if not found.is_required and ("has", place) not in facts:
+        shape, is_required = found
+        if not is_required and ("has", place) not in facts:
             shown = ".".join(place) or f"{name} of {owner.label}"
             self.fault(f"reads {shown}, which may be left out; write has({shown}) && ...")
-        use = use_of(name, alternatives(found.shape.schemas, self.root))
-        return replace(found.shape, use=use)
+        return replace(shape, use=use_of(name, alternatives(shape.schemas, self.root)))
 
     def _list(self, items: list[Shape]) -> Shape:
         types = frozenset[str]().union(*(item.types for item in items))

@@ -54,15 +54,6 @@ class Explanation:
     answers: tuple[PolicyAnswer, ...]
 
 
-class _Nobody:
-    """Answers in place of handlers, so that none runs."""
-
-    @hookimpl(tryfirst=True)
-    def toolstile_execute(self) -> ToolResult[Any]:
-        """Keep the handler from running."""
-        return ToolResult.error("An explanation runs no handler.")
-
-
 def explained(
     host: HostHandle, call: ToolCall, *, request: Sequence[str], principal: Principal | None
 ) -> Explanation:
@@ -75,7 +66,7 @@ def explained(
         return ApprovalAnswer.approve()
 
     with (
-        registered(host, _Nobody(), "policy-explanation"),
+        registered(host, _Played(), "policy-explanation"),
         TemporaryDirectory(prefix="toolstile-policies-") as folder,
         host.executor(
             request=request,
@@ -147,10 +138,6 @@ class Person(_Part):
     source: str = "test"
     groups: tuple[str, ...] = ()
 
-    def named(self) -> Principal:
-        """Return the principal."""
-        return Principal(self.source, self.id, self.groups)
-
 
 class Case(_Part):
     """A session with its calls; `name` is the statement that the case makes."""
@@ -220,7 +207,7 @@ def tried(host: HostHandle, cases: tuple[Case, ...]) -> Iterator[Verdicts]:
 
 
 class _Played:
-    """Answers in place of handlers, and of the person."""
+    """Answers in place of handlers, so that none runs, and of the person."""
 
     def __init__(self) -> None:
         self.calls: Mapping[str, TestedCall] = {}
@@ -229,11 +216,10 @@ class _Played:
     def toolstile_execute(
         self, tool: Tool[Any, Any], context: ToolContext
     ) -> Replay | ToolResult[Any] | None:
-        """Answer with the result of the case."""
         call = context.tool_call
         tested = None if call is None else self.calls.get(call.id or "")
         if tested is None:
-            return ToolResult.error("A test of policies runs no handler.")
+            return ToolResult.error("A check of policies runs no handler.")
         if tested.error is not None:
             return ToolResult.error(tested.error)
         if tested.result is None:
@@ -242,7 +228,6 @@ class _Played:
         return Replay(ToolResult.ok(value), effect_id=None)
 
     def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Answer as the person of the case does."""
         tested = self.calls.get(request.call.id or "")
         if tested is not None and tested.answer == DENIED:
             return ApprovalAnswer.deny("The person of the test says no.")
@@ -262,7 +247,7 @@ def _outcomes(
         TemporaryDirectory(prefix="toolstile-policies-") as folder,
         host.executor(
             request=case.request,
-            principal=None if person is None else person.named(),
+            principal=None if person is None else Principal(**dict(person)),
             approver=played.approve,
             kept_apart=PolicyStoreLocation(Path(folder), anew=True),
         ) as tools,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal, cast
 from weakref import WeakKeyDictionary
 
 from pydantic_core import from_json
@@ -27,12 +27,9 @@ from toolstile_hookspecs.diagnostics import NOTICE
 from toolstile_hookspecs.selectors import ALL, fits
 from toolstile_plugins.policies.checks import SelectingPolicy
 from toolstile_plugins.policies.path_arguments import schema_of
+from toolstile_plugins.rules.argument_checks import ArgumentChecks, Place
+from toolstile_plugins.rules.expressions import Expression, compiled
 from toolstile_plugins.rules.helpers import ARGUMENTS, MAKERS, SCHEMAS, SESSION, EvaluationFailed
-
-if TYPE_CHECKING:
-    from toolstile_plugins.rules.argument_checks import ArgumentChecks, Place
-    from toolstile_plugins.rules.expressions import Expression
-
 
 Reading = Mapping[str, list[float]]
 """From a counted name to the number of calls, and the seconds since the last one."""
@@ -136,9 +133,6 @@ class RulePolicy(SelectingPolicy):
 
     @cached_property
     def _expression(self) -> Expression:
-        # Because every host has the kind, and few have a rule, this import is late.
-        from toolstile_plugins.rules.expressions import compiled
-
         return compiled(self.when, self.root)
 
     @cached_property
@@ -248,8 +242,6 @@ class RulePolicy(SelectingPolicy):
         """Return how the rule fits a tool, computed once per tool."""
         if (known := self._found_fits.get(tool)) is not None:
             return known
-        from toolstile_plugins.rules.argument_checks import ArgumentChecks
-
         expression, schema = self._expression, schema_of(tool)
         found = ArgumentChecks(schema or {}, SCHEMAS, is_filled=tool.params_schema is None)
         if schema is None and expression.arguments:
