@@ -185,7 +185,6 @@ class IdempotencySettings(BaseModel):
         return self
 
     def config(self) -> IdempotencyConfig:
-        """Return the configuration that a tool declares."""
         ttl = None if self.ttl == "none" else timedelta(seconds=self.ttl)
         given: dict[str, Any] = {**dict(self), "ttl": ttl}
         return IdempotencyConfig(**given)

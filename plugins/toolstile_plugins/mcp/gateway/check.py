@@ -44,7 +44,6 @@ class Found:
         return told + [f"{name} is configured, but {why}" for name, why in self.misnamed.items()]
 
     def wire(self) -> dict[str, Any]:
-        """Return the result as JSON values."""
         return {
             "server": self.name,
             "protocol": self.protocol,

@@ -136,7 +136,6 @@ class Connection:
         return self._site is not None and self._site.has_broken(fault)
 
     async def close(self) -> None:
-        """End the connection for good."""
         self._closed = True
         self._end_life()
         if self._lives:

@@ -123,12 +123,10 @@ class Upstream:
         await self._changed(self)
 
     async def accept(self) -> None:
-        """Approve all tools as they are now."""
         self.standing.accept()
         await self._changed(self)
 
     async def close(self) -> None:
-        """End the connection for good."""
         if self._searching is not None:
             self._searching.cancel()
         await self.connection.close()
@@ -294,7 +292,6 @@ class Upstream:
 
     @hookimpl
     def toolstile_sections(self) -> list[MarkdownSection[Any]]:
-        """Offer the server's tools as they are now."""
         if self.missing is not None:
             # The offered tools stay; the plugin's report has the error.
             raise PluginError(f"{self.missing}.")

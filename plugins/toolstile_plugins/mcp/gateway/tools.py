@@ -355,7 +355,6 @@ class Definition:
         return hash(self.digest)
 
     def plain(self) -> dict[str, Any]:
-        """Return the definition as JSON values."""
         return {"name": self.name, **{part: getattr(self, part) for part in PARTS}}
 
     def changes_from(self, other: Definition) -> tuple[str, ...]:

@@ -81,7 +81,6 @@ class GuardedStream(ObjectReceiveStream[Item]):
             raise
 
     async def aclose(self) -> None:
-        """Close the stream."""
         self.ended.set()
         await self.inner.aclose()
 

@@ -180,13 +180,11 @@ class Standing:
         return Doubt(found, approved)
 
     def doubts(self) -> tuple[Doubt, ...]:
-        """Return the reasons to ask a person about tools."""
         return tuple(
             doubt for name in sorted(self._found or ()) if (doubt := self.doubt(name)) is not None
         )
 
     def meet(self, tools: Iterable[Definition]) -> None:
-        """Take the server's present tools."""
         with self._lock:
             # An unchanged definition is kept once, because a server may have thousands.
             same = {each: each for each in self._approved.values()}
@@ -217,7 +215,6 @@ class Standing:
         return True
 
     def accept(self) -> None:
-        """Approve all tools as they are now."""
         with self._lock:
             self._approve(self._found or {})
 
@@ -261,7 +258,6 @@ class DoubtPolicy:
         *,
         context: ToolContext,
     ) -> PolicyDecision:
-        """Ask if there is a doubt, and name the changes."""
         own = tool.wire_name or tool.name
         doubt = self.standing.asks(call_key(context), own)
         if doubt is None:

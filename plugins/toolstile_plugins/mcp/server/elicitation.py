@@ -10,11 +10,11 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeGuard, TypeVar, cast
+from typing import Any, Final, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ElicitResult, InputResponseRequestParams
@@ -122,8 +122,6 @@ def _shown(text: str, most: int | None = None) -> Iterator[str]:
 
 log = logging.getLogger("toolstile.mcp")
 
-T = TypeVar("T")
-
 NO_CLIENT: Final = "No MCP client made this request, so no one can be asked."
 CANNOT_ASK: Final = (
     "The MCP client cannot ask a person: it does not have the capability `elicitation`, in the "
@@ -196,36 +194,28 @@ def _is_modern(asking: CallRequest) -> bool:
     return asking.context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def _elicit(
-    asking: CallRequest, request: ApprovalRequest, longest: float
-) -> Awaitable[ApprovalAnswer]:
+async def _elicit(asking: CallRequest, request: ApprovalRequest, longest: float) -> ApprovalAnswer:
     """Elicit the answer to a request before its deadline."""
-    deadline = request.context.deadline
+    context, question, deadline = asking.context, question_of(request), request.context.deadline
     if deadline is not None:
         longest = min(longest, deadline.remaining() * BEFORE_DEADLINE)
-    return _on_loop(asking, _elicited(asking, question_of(request), longest))
 
-
-async def _elicited(asking: CallRequest, question: str, longest: float) -> ApprovalAnswer:
-    context = asking.context
-    try:
+    async def elicited() -> ApprovalAnswer:
         async with asyncio.timeout(longest):
-            result = await context.session.elicit_form(question, FORM, context.request_id)
+            return meaning_of(await context.session.elicit_form(question, FORM, context.request_id))
+
+    try:
+        # On the loop of the client, from the loop of any nested call.
+        if asyncio.get_running_loop() is asking.loop:
+            return await elicited()
+        running = asyncio.run_coroutine_threadsafe(elicited(), asking.loop)
+        return await asyncio.wrap_future(running)
     except TimeoutError:
-        return ApprovalAnswer.unanswered(
-            f"No one answered at the MCP client in {longest:.3g} seconds."
-        )
+        told = f"No one answered at the MCP client in {longest:.3g} seconds."
+        return ApprovalAnswer.unanswered(told)
     except (MCPError, ValidationError) as error:
         log.warning("An MCP client could not be asked: %s", error)
         return ApprovalAnswer.unanswered(NO_ANSWER)
-    return meaning_of(result)
-
-
-async def _on_loop(asking: CallRequest, waiting: Coroutine[Any, Any, T]) -> T:
-    """Wait on the loop of the client, from the loop of any nested call."""
-    if asyncio.get_running_loop() is asking.loop:
-        return await waiting
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(waiting, asking.loop))
 
 
 # --- Rounds
@@ -269,10 +259,11 @@ class RequestState:
             session, token, handle, *proof = cast("list[object]", json.loads(text))
         except (ValueError, TypeError, RecursionError):
             raise _invalid(ALTERED) from None
-        if not _is_id(session) or not isinstance(token, str):
+        is_id = isinstance(session, str) and session.isprintable() and len(session) <= LONGEST_ID
+        if not is_id or not isinstance(token, str):
             raise _invalid(ALTERED)
         handle = handle if isinstance(handle, str) else None
-        return cls(session, token, handle, proof == [True])
+        return cls(str(session), token, handle, proof == [True])
 
 
 def answer_in(params: InputResponseRequestParams) -> ApprovalAnswer:
@@ -306,10 +297,6 @@ def refuse_invalid(outcome: Outcome) -> None:
     """Raise `MCPError` if a call was not resumed because its state does not hold."""
     if outcome.event.attributes.get(APPROVAL) == REFUSED:
         raise _invalid(outcome.text)
-
-
-def _is_id(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_ID
 
 
 def _invalid(why: str) -> MCPError:

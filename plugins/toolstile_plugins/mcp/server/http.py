@@ -119,7 +119,6 @@ class AllowedHeaders:
 
     @classmethod
     def of(cls, address: Address, settings: ServeSettings) -> Self:
-        """Return the headers for a served address."""
         origins: list[str] = []
         if address.is_everywhere:
             names = [*LOCAL, socket.gethostname(), socket.getfqdn()]
@@ -188,22 +187,18 @@ class PatientProtocol(H11Protocol):
     _next_look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to check."""
         super().connection_made(transport)
         self._look(None, 0, 0.0)
 
     def on_response_complete(self) -> None:
-        """Count a step."""
         self._steps += 1
         super().on_response_complete()
 
     def resume_writing(self) -> None:
-        """Count a step."""
         self._steps += 1
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop checking."""
         if self._next_look is not None:
             self._next_look.cancel()
         super().connection_lost(exc)
@@ -401,7 +396,7 @@ class _Endpoint:
             await told(scope, receive, send)
 
 
-async def _health(request: Request) -> JSONResponse:  # noqa: ARG001 - always the same
+async def _health(_: Request) -> JSONResponse:
     return JSONResponse({"status": "ok", "version": version(DISTRIBUTION)})
 
 
@@ -415,7 +410,6 @@ class _Readiness:
         self._until = 0.0
 
     async def tell(self, request: Request) -> JSONResponse:  # noqa: ARG002 - always the same
-        """Name all missing services, with status 503."""
         async with self._lock:
             now = asyncio.get_running_loop().time
             if now() >= self._until:

@@ -60,7 +60,6 @@ class ProgressRelay:
         self._stopped = False
 
     def report(self, done: float, total: float | None, message: str | None) -> None:
-        """Take a report, on any thread."""
         if not _is_number(done):
             return
         shown = None if message is None else encodable(str(message))
@@ -71,14 +70,12 @@ class ProgressRelay:
             log.debug("Progress was reported after the server had ended.")
 
     async def finish(self) -> None:
-        """Wait until all reports have been sent."""
         # A call may end before the loop has handled its last report.
         self._begin()
         if self._sending is not None:
             await self._sending
 
     def stop(self) -> None:
-        """Send no more reports."""
         self._stopped = True
         if self._sending is not None:
             self._sending.cancel()

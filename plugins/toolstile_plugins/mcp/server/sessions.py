@@ -136,7 +136,6 @@ class Sessions:
         self._drop((principal, handle))
 
     def end_all(self) -> None:
-        """End all sessions."""
         for key in [*self._kept]:
             self._drop(key)
 
@@ -199,7 +198,6 @@ class Chosen:
 
     @property
     def executor(self) -> ExecutorHandle:
-        """The executor of the session."""
         return self.session.executor
 
 
@@ -210,7 +208,6 @@ class OneSession:
         self._given = nullcontext(Chosen(session))
 
     def of(self, context: RequestContext) -> AbstractContextManager[Chosen]:  # noqa: ARG002 - always that
-        """Yield the session."""
         return self._given
 
 
@@ -237,36 +234,25 @@ class NamedSessions:
             # The transport has checked its owner.
             with self._sessions.kept(principal, header, make=True) as session:
                 yield Chosen(session)
-        elif asked is None:
-            with self._own(context, principal) as session:
-                yield Chosen(session)
-        else:
-            handle = self._handle(context, principal) if asked == NEW else str(asked)
+            return
+        answered = RequestState.in_answer(context.params) if asked in (None, NEW) else None
+        if asked is not None:
+            # An answer is for the session that the request began before.
+            handle = None if answered is None else answered.handle
+            if asked != NEW:
+                handle = str(asked)
+            elif handle is None:
+                handle = self._sessions.begin(principal)
             with self._sessions.kept(principal, handle) as session:
                 yield Chosen(session, {SESSION_META: handle} if asked == NEW else {})
-
-    @contextmanager
-    def _own(
-        self, context: RequestContext, principal: Principal | None
-    ) -> Generator[ServedSession]:
-        """Yield a principal's own session, or one with the id of an answered call's session.
-
-        That session may have ended, or another server has begun it.
-        """
-        answered = RequestState.in_answer(context.params)
+            return
         with self._sessions.kept(principal, None) as session:
             if answered is None or answered.session == session.executor.session.id:
-                yield session
+                yield Chosen(session)
                 return
+        # The session of an answered call may have ended, or another server has begun it.
         with self._sessions.fresh(principal, answered.session) as session:
-            yield session
-
-    def _handle(self, context: RequestContext, principal: Principal | None) -> str:
-        """Return the handle of a new session, or of the session that the request began before."""
-        answered = RequestState.in_answer(context.params)
-        if answered is not None and answered.handle is not None:
-            return answered.handle
-        return self._sessions.begin(principal)
+            yield Chosen(session)
 
 
 SessionChoice = OneSession | NamedSessions

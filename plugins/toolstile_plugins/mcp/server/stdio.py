@@ -71,7 +71,6 @@ class Outgoing(ObjectSendStream[SessionMessage]):
             await self._changed.wait()
 
     async def aclose(self) -> None:
-        """Send no more messages."""
         await self._stream.aclose()
 
 
@@ -86,7 +85,6 @@ class Incoming(ObjectReceiveStream[SessionMessage]):
         self._answers = answers
 
     async def receive(self) -> SessionMessage:
-        """Return the next request, notification or response."""
         # Either end may be closed at any time: the client has left, or the server ends.
         try:
             while True:
@@ -106,7 +104,6 @@ class Incoming(ObjectReceiveStream[SessionMessage]):
             raise anyio.EndOfStream from None
 
     async def aclose(self) -> None:
-        """Receive no more messages."""
         await self._stream.aclose()
 
 
@@ -195,20 +192,17 @@ def ending_with_descriptors(wire: Collection[Identity | None]) -> Generator[None
 
 def pipe_at(number: int) -> Identity | None:
     """Return the identity of the pipe or socket of a descriptor; None for another file."""
-    try:
-        found = os.fstat(number)
-    except OSError:
-        return None
-    is_wire = stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)
-    return (found.st_dev, found.st_ino) if is_wire else None
+    with contextlib.suppress(OSError):
+        mode = os.fstat(number).st_mode
+        return _identity(number) if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else None
+    return None
 
 
 def _identity(number: int) -> Identity | None:
-    try:
+    with contextlib.suppress(OSError):
         found = os.fstat(number)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        return found.st_dev, found.st_ino
+    return None
 
 
 def _numbers() -> Iterator[int]:

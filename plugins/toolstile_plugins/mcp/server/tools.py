@@ -17,7 +17,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
     CompleteRequestParams,
-    CompletionArgument,
     PromptReference,
     ReadResourceRequestParams,
 )
@@ -67,13 +66,11 @@ class WorkspaceResources:
         self._largest = settings.max_resource
 
     async def page(self, executor: ExecutorHandle, cursor: str | None) -> dict[str, Any]:
-        """Return a page of the list."""
         files = await asyncio.to_thread(_files, executor)
         page, more = page_of(files, cursor, self._page_size, lambda file: file.path)
         return {"resources": [self._shape(file) for file in page], **more}
 
     def templates(self) -> dict[str, Any]:
-        """Return the only template."""
         shape = {
             "uriTemplate": f"{self._base}{{+{PARAMETER}}}",
             "name": "workspace-file",
@@ -304,15 +301,11 @@ class Completions:
         if isinstance(params.ref, PromptReference):
             self._prompts.named(executor.session, params.ref.name)
             values: list[str] = []
+        elif self._workspace is None or self._workspace.path_of(params.ref.uri) is None:
+            told = f"The template {params.ref.uri!r} is unknown. List the templates."
+            raise MCPError(INVALID_PARAMS, told)
+        elif params.argument.name != PARAMETER:
+            values = []
         else:
-            values = await self._paths(executor, params.ref.uri, params.argument)
+            values = await self._workspace.paths(executor, params.argument.value)
         return {"values": values[:MOST], "total": len(values), "hasMore": len(values) > MOST}
-
-    async def _paths(
-        self, executor: ExecutorHandle, uri: str, argument: CompletionArgument
-    ) -> list[str]:
-        if self._workspace is None or self._workspace.path_of(uri) is None:
-            raise MCPError(INVALID_PARAMS, f"The template {uri!r} is unknown. List the templates.")
-        if argument.name != PARAMETER:
-            return []
-        return await self._workspace.paths(executor, argument.value)
