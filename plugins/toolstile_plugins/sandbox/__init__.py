@@ -6,6 +6,7 @@ Settings, `[plugins.sandbox]`: see `SandboxSettings`. Commands work on the works
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -88,9 +89,9 @@ def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
 @applies_to(lambda tool: "shell" in tool.tags)
 def toolstile_rollback(context: ToolContext) -> None:
     """Put the output of a cancelled command into the event of its call."""
-    from toolstile_plugins.sandbox.shell import RUNS
-
-    run = RUNS.pop(id(context), None)
+    # Not imported, because a module that was never loaded has run no command.
+    shell = sys.modules.get("toolstile_plugins.sandbox.shell")
+    run = None if shell is None else shell.RUNS.pop(id(context), None)
     if run is not None:
         for name in ("stdout", "stderr"):
             context.set_attribute(f"sandbox.{name}", getattr(run, name).output().text())
