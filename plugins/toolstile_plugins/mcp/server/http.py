@@ -423,7 +423,8 @@ class _Readiness:
         looks: dict[str, Awaitable[object]] = {}
         database, gateway = self._host.settings("database"), self._host.state("mcp")
         if database is not None and database.url is not None:
-            looks["database"] = asyncio.to_thread(lambda: database.database().read("SELECT 1"))
+            stores = self._host.state("database")
+            looks["database"] = asyncio.to_thread(lambda: stores.database().read("SELECT 1"))
         for upstream in () if gateway is None else gateway.upstreams:
             if upstream.settings.required:
                 looks[f"MCP server {upstream.name}"] = upstream.answers()
