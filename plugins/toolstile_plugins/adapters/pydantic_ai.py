@@ -179,7 +179,15 @@ class GovernedToolset(WrapperToolset[Any]):
         theirs = tool.theirs if isinstance(tool, _Governed) else tool
 
         async def call(arguments: dict[str, Any]) -> Any:
-            valid = await _validated(theirs, arguments, ctx)
+            given, context = json.dumps(arguments), ctx.validation_context
+            try:
+                valid: Any = theirs.args_validator.validate_json(given, context=context)
+            except ValidationError as error:
+                raise ModelRetry(str(error)) from error
+            if theirs.args_validator_func is not None:
+                ended = theirs.args_validator_func(ctx, **valid)
+                if isawaitable(ended):
+                    await ended
             return await self.wrapped.call_tool(name, valid, ctx, theirs)
 
         with run.steering():
@@ -191,21 +199,6 @@ class GovernedToolset(WrapperToolset[Any]):
 @dataclass(kw_only=True)
 class _Governed(ToolsetTool[Any]):
     theirs: ToolsetTool[Any]
-
-
-async def _validated(
-    tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any]
-) -> dict[str, Any]:
-    given, context = json.dumps(arguments), ctx.validation_context
-    try:
-        valid: dict[str, Any] = tool.args_validator.validate_json(given, context=context)
-    except ValidationError as error:
-        raise ModelRetry(str(error)) from error
-    if tool.args_validator_func is not None:
-        ended = tool.args_validator_func(ctx, **valid)
-        if isawaitable(ended):
-            await ended
-    return valid
 
 
 class _Calls:

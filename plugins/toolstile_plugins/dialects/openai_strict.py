@@ -129,19 +129,16 @@ class _Strict:
         if {"properties", "items", "enum", "const"} & schema.keys():
             raise _NotStrictError
         variants = [self._schema(variant) for variant in schema[key]]
-        if not variants or self._ambiguous(variants):
-            raise _NotStrictError
-        return {"anyOf": variants, **_described(schema)}
-
-    def _ambiguous(self, variants: list[Schema]) -> bool:
-        """Tell whether two objects begin with the same key, which the API refuses."""
+        # The API refuses two objects that begin with the same key.
         first: list[str] = []
         for variant in variants:
             meant = resolve(self._document, variant.get("$ref")) or variant
             names = list(meant.get("properties", ()))
             if names and not {"const", "enum"} & meant["properties"][names[0]].keys():
                 first.append(names[0])
-        return len(first) != len(set(first))
+        if not variants or len(first) != len(set(first)):
+            raise _NotStrictError
+        return {"anyOf": variants, **_described(schema)}
 
     def _typed(self, schema: Schema) -> Schema:
         given = schema.get("type")

@@ -56,11 +56,14 @@ def toolstile_diagnose(host: HostHandle, settings: McpSettings) -> Iterator[Diag
     for name, server in servers.items():
         yield _of_server(name, server)
     if (gateway := host.state(cli.NAME)) is not None:
-        from toolstile_plugins.mcp.gateway.check import found_of  # only `doctor` comes here
+        from toolstile_plugins.mcp.gateway.check import (  # only `doctor` comes here
+            found_of,
+            points_of,
+        )
 
         for upstream in gateway.upstreams:
             # The report of a server's plugin tells that the server is missing.
-            for told in found_of(upstream, None).told():
+            for told in points_of(found_of(upstream, None)):
                 remedy = f"Fix plugins.mcp.servers.{upstream.name}, or see `toolstile mcp check`."
                 yield Diagnostic.warning(f"tools of MCP server {upstream.name}", told, remedy)
 

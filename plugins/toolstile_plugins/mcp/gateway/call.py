@@ -81,8 +81,9 @@ def contents_of(
 
     `misfit` is the reason to leave out the structured part, if any.
     """
-    room = _Room(max_binary)
-    parts = room.fit_all([_part(block) for block in result.content[:PARTS]], len(result.content))
+    parts = _fitted([_part(block) for block in result.content[:PARTS]], max_binary)
+    if left := len(result.content) - len(parts):
+        parts.append(_note(f"{counted(left, 'part')} left out, beyond the limit of a result"))
     structured = result.structured_content
     if structured is not None:
         try:
@@ -98,47 +99,36 @@ def contents_of(
     return Contents(tuple(parts), structured)
 
 
-class _Room:
-    def __init__(self, binary: int) -> None:
-        self._most_binary = self._binary = binary
-        self._names = NAMES
-
-    def fit_all(self, parts: Sequence[Content], of: int) -> list[Content]:
-        """Return the parts that fit, with a note of those left out; `of` is the number of all."""
-        fitted = [kept for part in parts if (kept := self._fit(part)) is not None]
-        if left := of - len(fitted):
-            fitted.append(_note(f"{counted(left, 'part')} left out, beyond the limit of a result"))
-        return fitted
-
-    def _fit(self, part: Content) -> Content | None:
-        """Return a part as far as it fits; None if it does not, and a note counts it."""
+def _fitted(parts: Sequence[Content], max_binary: int) -> list[Content]:
+    """Return the parts for whose names there is room, with notes in place of too much data."""
+    fitted: list[Content] = []
+    names, binary = NAMES, max_binary
+    for part in parts:
         said = "" if part.annotations is None else json.dumps(part.annotations)
         size = len(said) + sum(
             len(getattr(part, name, None) or "")
             for name in ("uri", "name", "title", "mime_type", "description")
         )
-        if size > self._names:
-            return None
-        self._names -= size
-        match part:
-            case ImageContent() | AudioContent():
-                return self._binary_or_note(part, part.type, part.data)
-            case EmbeddedResource() if part.blob is not None:
-                return self._binary_or_note(part, part.uri[:200], part.blob)
-            case _:
-                return part
-
-    def _binary_or_note(self, part: Content, what: str, data: str) -> Content:
+        if size > names:
+            continue
+        names -= size
+        data = part.data if isinstance(part, ImageContent | AudioContent) else None
+        what: str = part.type
+        if isinstance(part, EmbeddedResource):
+            what, data = part.uri[:200], part.blob
+        held = len(data or "") * 3 // 4
         try:
-            base64.b64decode(data, validate=True)
+            base64.b64decode(data or "", validate=True)
         except ValueError:
-            return _note(f"{what} left out, since it is not written in base64")
-        size, most = len(data) * 3 // 4, self._most_binary
-        if size > self._binary:
-            told = f"{what} of {amount(size)} left out"
-            return _note(f"{told}, since a result may have {amount(most)}")
-        self._binary -= size
-        return part
+            fitted.append(_note(f"{what} left out, since it is not written in base64"))
+            continue
+        if held > binary:
+            told = f"{what} of {amount(held)} left out"
+            fitted.append(_note(f"{told}, since a result may have {amount(max_binary)}"))
+            continue
+        binary -= held
+        fitted.append(part)
+    return fitted
 
 
 def _part(block: types.ContentBlock) -> Content:
