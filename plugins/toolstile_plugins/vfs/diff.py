@@ -313,33 +313,22 @@ def _lines(content: Content | None) -> list[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A path that a call has made or removed.
+    """A path that a call has made or removed."""
 
-    Args:
-        kind: Its new kind; None if it was removed.
-        mode: Its permissions; None for the usual ones.
-        content: The content of a file, or the text of a link, in base64.
-        modified: When a file that keeps its time last changed, in nanoseconds since 1970.
-        keeps: Whether a directory stays with its entries and only its mode changes.
-    """
-
-    kind: Literal["file", "directory", "link"] | None
-    mode: int | None = None
-    content: str = ""
+    kind: Literal["file", "directory", "link"] | None  # its new kind; None if it was removed
+    mode: int | None = None  # its permissions; None for the usual ones
+    content: str = ""  # the content of a file, or the text of a link, in base64
+    # When a file that keeps its time last changed, in nanoseconds since 1970.
     modified: int | None = None
-    keeps: bool = False
+    keeps: bool = False  # whether a directory stays with its entries and only its mode changes
 
 
 @dataclass(frozen=True, slots=True)
 class ToldChanges:
-    """The changes of a call's files.
+    """The changes of a call's files."""
 
-    Args:
-        seen: The state of each path that the call read: the SHA-256 of a file, the text of a
-            link, else the kind; None for absence.
-        made: The changed paths.
-    """
-
+    # The state of each path that the call read: the SHA-256 of a file, the text of a link, else the
+    # kind; None for absence.
     seen: dict[str, str | None]
     made: dict[str, Told]
 

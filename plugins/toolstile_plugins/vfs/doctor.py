@@ -20,7 +20,14 @@ def findings(settings: VfsConfig) -> Iterator[Diagnostic]:
         yield _finding_of_root(settings.root, readonly=settings.readonly)
         if (finding := diagnose_repository(settings.root)) is not None:
             yield finding
-    yield Diagnostic.ok("protected paths", _protection(settings))
+    added, allowed = ", ".join(settings.protected), ", ".join(settings.unprotected)
+    globs = " ".join(" ".join(PROTECTED.values()).split())
+    yield Diagnostic.ok(
+        "protected paths",
+        f"A person is asked before a call changes {globs}, {BY_CONTENT}"
+        f"{added and f'; also {added}'}{allowed and f'; but not {allowed}'}. To change "
+        "the list, set protected and unprotected in [plugins.vfs].",
+    )
     for mount in settings.mounts:
         if "://" not in mount.source and not Path(mount.source).expanduser().exists():
             yield Diagnostic.error(
@@ -28,16 +35,6 @@ def findings(settings: VfsConfig) -> Iterator[Diagnostic]:
                 f"{mount.source} does not exist.",
                 "Fix the source in plugins.vfs.mounts.",
             )
-
-
-def _protection(settings: VfsConfig) -> str:
-    added, allowed = ", ".join(settings.protected), ", ".join(settings.unprotected)
-    globs = " ".join(" ".join(PROTECTED.values()).split())
-    return (
-        f"A person is asked before a call changes {globs}, {BY_CONTENT}"
-        f"{added and f'; also {added}'}{allowed and f'; but not {allowed}'}. To change "
-        "the list, set protected and unprotected in [plugins.vfs]."
-    )
 
 
 def _finding_of_root(root: Path, *, readonly: bool) -> Diagnostic:

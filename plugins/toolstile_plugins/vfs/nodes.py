@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import os
@@ -72,28 +71,18 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A state of a path.
+    """A state of a path."""
 
-    Args:
-        kind: `file`, `directory`, `link`, or `other` for FIFOs, devices and the like.
-        version: Two nodes of one path with equal versions are the same state of it.
-        content: A file's content.
-        modified: When it last changed; None if that is unknown. A number is nanoseconds since
-            1970, and the file keeps that time.
-        special: The name of another kind, for messages.
-        mode: Its permissions; None for the usual ones.
-        target: The text of a link, as `os.readlink` gives it.
-        keeps: Whether a directory stays with its entries and only its mode changes.
-    """
-
-    kind: Kind
-    version: object
+    kind: Kind  # `file`, `directory`, `link`, or `other` for FIFOs, devices and the like
+    version: object  # two nodes of one path with equal versions are the same state of it
     content: Content | None = None
+    # When it last changed; None if that is unknown. A number is nanoseconds since 1970, and the
+    # file keeps that time.
     modified: datetime | int | None = None
-    special: str = ""
-    mode: int | None = None
-    target: str = ""
-    keeps: bool = False
+    special: str = ""  # the name of another kind, for messages
+    mode: int | None = None  # its permissions; None for the usual ones
+    target: str = ""  # the text of a link, as `os.readlink` gives it
+    keeps: bool = False  # whether a directory stays with its entries and only its mode changes
 
     @property
     def readonly(self) -> bool:
@@ -199,7 +188,7 @@ class Spooled(Content):
         return self._path.open("rb")
 
     def __del__(self) -> None:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._path.unlink()
 
 

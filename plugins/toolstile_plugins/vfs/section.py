@@ -16,7 +16,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.policies import ReadBeforeWritePolicy
 from toolstile_plugins.vfs.backends.base import MemoryStore, Store
-from toolstile_plugins.vfs.backends.mounts import MountedStore
+from toolstile_plugins.vfs.backends.mounts import MountedStore, Source
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.tools import file_tools
 from toolstile_plugins.vfs.tools.models import size_of
@@ -54,23 +54,32 @@ def open_workspace(config: VfsConfig) -> VirtualFilesystem:
         >>> open_workspace(VfsConfig()).list()
         []
     """
-    store = _store(config)
-    if config.mounts:
-        store = _mounted(store, config)
-    elif config.readonly:
-        store = MountedStore(store, readonly=True)
+    store: Store = MemoryStore()
+    if config.root is not None:
+        # Late: a platform without directory descriptors has workspaces in memory.
+        from toolstile_plugins.vfs.backends.disk.store import DiskStore
+
+        try:
+            store = DiskStore(config.root, durability=config.durability)
+        except OSError as error:
+            raise ResourceError(
+                f"The workspace cannot be opened: {str(error).rstrip('.')}. It is named with "
+                "plugins.vfs.root or --workspace."
+            ) from error
+    if config.mounts or config.readonly:
+        # Nothing stays open on a failure.
+        with ExitStack() as opened:
+            opened.callback(store.close)
+            sources = [opened.enter_context(closing(Source(mount))) for mount in config.mounts]
+            store = MountedStore(store, sources, readonly=config.readonly)
+            opened.pop_all()
     return VirtualFilesystem(store, config.protected, config.unprotected)
 
 
 def workspace_binding(
     config: VfsConfig, filesystem: Filesystem | None = None
 ) -> Binding[Filesystem]:
-    """Return the binding that gives handlers their workspace.
-
-    Args:
-        config: The settings of the workspace.
-        filesystem: An existing workspace, which stays open.
-    """
+    """Return the binding that gives handlers their workspace; an existing one stays open."""
     # A protocol serves as the key, which mypy does not foresee for type[T].
     if filesystem is not None:
         return Binding[Filesystem].instance(Filesystem, filesystem)  # type: ignore[type-abstract]
@@ -78,34 +87,6 @@ def workspace_binding(
         Filesystem,  # type: ignore[type-abstract]
         lambda resources: open_workspace(config),  # noqa: ARG005 - needs no other
     )
-
-
-def _mounted(store: Store, config: VfsConfig) -> Store:
-    """Return a store with mounts in it, for the caller to close; nothing stays open on failure."""
-    # Late, because only mounts need it.
-    from toolstile_plugins.vfs.backends.mounts import Source
-
-    with ExitStack() as opened:
-        opened.callback(store.close)
-        sources = [opened.enter_context(closing(Source(mount))) for mount in config.mounts]
-        mounted = MountedStore(store, sources, readonly=config.readonly)
-        opened.pop_all()
-    return mounted
-
-
-def _store(config: VfsConfig) -> Store:
-    if config.root is None:
-        return MemoryStore()
-    # Late: a platform without directory descriptors has workspaces in memory.
-    from toolstile_plugins.vfs.backends.disk.store import DiskStore
-
-    try:
-        return DiskStore(config.root, durability=config.durability)
-    except OSError as error:
-        raise ResourceError(
-            f"The workspace cannot be opened: {str(error).rstrip('.')}. It is named with "
-            "plugins.vfs.root or --workspace."
-        ) from error
 
 
 class VfsToolsSection(MarkdownSection):

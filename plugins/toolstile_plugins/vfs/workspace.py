@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial, wraps
-from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVar
+from typing import Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 from toolstile_hookspecs import CallRefused, ConflictError, Deadline, StateError, ToolContext
 from toolstile_hookspecs.execution.options import Durability
@@ -31,10 +31,8 @@ from toolstile_plugins.vfs.backends.base import (
 from toolstile_plugins.vfs.diff import diff, file_changes, redo, told
 from toolstile_plugins.vfs.nodes import Node, WriteStream
 from toolstile_plugins.vfs.overlay import Overlay
+from toolstile_plugins.vfs.protected_paths import ProtectedPaths
 from toolstile_plugins.vfs.write_set import Checkpoint, Checkpoints, Layer
-
-if TYPE_CHECKING:
-    from toolstile_plugins.vfs.protected_paths import ProtectedPaths
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -99,11 +97,7 @@ class VirtualFilesystem:
 
     @classmethod
     def in_memory(cls, files: Mapping[str, str | bytes] | None = None) -> VirtualFilesystem:
-        """Return a workspace in memory.
-
-        Args:
-            files: Its first files, by path; `ValueError` if a path is a file and a directory.
-        """
+        """Return a workspace in memory; `ValueError` if a path is a file and a directory."""
         contents = {
             path: content.encode() if isinstance(content, str) else content
             for path, content in (files or {}).items()
@@ -135,10 +129,7 @@ class VirtualFilesystem:
     ) -> WorkspaceBranch:
         """Return a call's own version; a nested call's is of its parent's.
 
-        Args:
-            context: The call's.
-            parent: The branch of the call around it.
-            held: The locked workspace of a retry.
+        A retry has `held` the workspace.
         """
         above = parent if isinstance(parent, WorkspaceBranch) else None
         if above is None:
@@ -158,17 +149,12 @@ class VirtualFilesystem:
 
     @cached_property
     def _protection(self) -> ProtectedPaths:
-        # Late: most calls change no files.
-        from toolstile_plugins.vfs.protected_paths import ProtectedPaths
-
         return ProtectedPaths(*self._globs)
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
         """After a crash, finish decided commits and drop all others.
 
-        Args:
-            decided: Returns whether the call of a top-level key was committed; None while that is
-                unknown.
+        `decided` tells whether the call of a top-level key was committed; None while unknown.
         """
         self.store.recover(decided)
 
@@ -397,31 +383,28 @@ class WorkspaceBranch:
         """Try to prepare; None while another commit has the workspace."""
         # Because the last attempt may still run in a thread when the call is rolled back.
         with self._preparing:
+            changes = self._layer.changes(self.key)
+            if self._checked and self._layer.changed_late:
+                raise CallRefused(
+                    "The call changed files after they had been checked, so nothing of it was "
+                    "kept. Its handler must have ended all its work when it returns; retry it."
+                )
             try:
-                return self._prepare_now()
+                if self._parent is not None:
+                    base = self._parent._layer  # noqa: SLF001 - of the same class
+                    check_seen(base, changes)
+                    check_emptied(base, changes)
+                elif changes.seen or changes.made or changes.watches:
+                    # Before anything is staged, because staging moves files.
+                    self._replaced = self._replaced or self._checkpoints.kept(self._layer, changes)
+                    self._transaction = self._store.begin(changes, self._own_lock())
+                    if self._transaction is None:
+                        return None
             except ConflictError:
                 self._layer.conflicted = True
                 raise
-
-    def _prepare_now(self) -> Literal[True] | None:
-        changes = self._layer.changes(self.key)
-        if self._checked and self._layer.changed_late:
-            raise CallRefused(
-                "The call changed files after they had been checked, so nothing of it was kept. "
-                "Its handler must have ended all its work when it returns; retry it."
-            )
-        if self._parent is not None:
-            base = self._parent._layer  # noqa: SLF001 - of the same class
-            check_seen(base, changes)
-            check_emptied(base, changes)
-        elif changes.seen or changes.made or changes.watches:
-            # Before anything is staged, because staging moves files.
-            self._replaced = self._replaced or self._checkpoints.kept(self._layer, changes)
-            self._transaction = self._store.begin(changes, self._own_lock())
-            if self._transaction is None:
-                return None
-        self._prepared = changes
-        return True
+            self._prepared = changes
+            return True
 
     def _own_lock(self) -> Lock | None:
         """Return the lock if this call, or the call around it, is a retry that has it."""

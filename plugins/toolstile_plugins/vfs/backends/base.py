@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import threading
 import time
@@ -88,19 +89,13 @@ class Base(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change of one path by a call.
-
-    Args:
-        path: The path.
-        before: The version before; None for absence.
-        kind: The kind before; None for absence.
-        after: The node after; None for absence. A directory in the place of a directory is a new
-            one, with nothing of the former in it.
-    """
+    """The change of one path by a call."""
 
     path: str
-    before: object | None
-    kind: Kind | None
+    before: object | None  # the version before; None for absence
+    kind: Kind | None  # the kind before; None for absence
+    # The node after; None for absence. A directory in the place of a directory is a new one, with
+    # nothing of the former in it.
     after: Node | None
 
     @property
@@ -129,19 +124,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The reads and writes of a call.
+    """The reads and writes of a call."""
 
-    Args:
-        seen: The version of every path that the call read, None for absence.
-        made: The changes to be made.
-        key: The call's top-level key, where a record elsewhere decides on the commit.
-        watches: The watches over files that a program of the call read.
-    """
-
+    # The version of every path that the call read, None for absence.
     seen: Mapping[str, object | None]
     made: Sequence[Change]
+    # The call's top-level key, where a record elsewhere decides on the commit.
     key: str | None = None
-    watches: Sequence[WatchMark] = ()
+    watches: Sequence[WatchMark] = ()  # the watches over files that a program of the call read
 
     def paths(self) -> list[str]:
         """Return the paths of both."""
@@ -298,11 +288,9 @@ _LONGEST_PAUSE_SECONDS: Final = 0.02
 
 
 def wait(attempt: Callable[[], T | None], deadline: Deadline | None = None) -> T:
-    """Try until it succeeds, blocking the thread between.
+    """Try until the result is not None, blocking the thread between.
 
-    Args:
-        attempt: Returns None if it needs a retry.
-        deadline: The bound of the wait; by default `PATIENCE_SECONDS` from now.
+    Without a deadline, the wait is bounded by `PATIENCE_SECONDS`.
 
     Raises:
         ResourceBusyError: The other commit does not end.
@@ -318,9 +306,6 @@ async def wait_async(
     attempt: Callable[[], T | None], deadline: Deadline | None, *, in_threads: bool
 ) -> T:
     """Try until it succeeds, without blocking the event loop; raises as `wait` does."""
-    # Late, because asyncio is slow to import and commands that make no calls do not need it.
-    import asyncio
-
     pauses = _pauses(deadline)
     while (done := await asyncio.to_thread(attempt) if in_threads else attempt()) is None:  # noqa: ASYNC110 - another process may hold it
         await asyncio.sleep(next(pauses))
@@ -348,11 +333,7 @@ def _pauses(deadline: Deadline | None) -> Iterator[float]:
 
 
 class HeldWorkspace:
-    """A workspace locked for the retry of one call; a `HeldResource`.
-
-    Attributes:
-        lock: The lock; None before `acquire` and after `release`.
-    """
+    """A workspace locked for the retry of one call; a `HeldResource`."""
 
     def __init__(
         self,
@@ -365,7 +346,7 @@ class HeldWorkspace:
         self._branch = branch
         self._deadline = deadline
         self._acquiring = threading.Lock()
-        self.lock: Lock | None = None
+        self.lock: Lock | None = None  # before `acquire` and after `release`
         self._is_over = False
 
     def acquire(self) -> Awaitable[None] | None:

@@ -37,9 +37,7 @@ _SAYS_WHETHER_TO_RETRY: Final = re.compile("retry|human intervention|cannot be e
 def checking(context: ToolContext, what: str) -> Generator[Checks]:
     """Give the checks of a call, and turn errors of the file system into messages for models.
 
-    Args:
-        context: The call's context.
-        what: The beginning of messages, such as `Cannot read a.txt`.
+    Messages begin with `what`, such as `Cannot read a.txt`.
 
     Raises:
         ToolValidationError: Instead of an `OSError` or `ValueError`, or without a workspace.

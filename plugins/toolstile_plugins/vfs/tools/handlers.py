@@ -12,7 +12,6 @@ from itertools import islice
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from toolstile_hookspecs import (
-    FileMatch,
     FileStat,
     Filesystem,
     ToolContext,
@@ -68,17 +67,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A page of many items.
-
-    Args:
-        items: The items to show.
-        first: The place of the first item, from 1.
-        more: Whether more items follow.
-    """
+    """A page of many items."""
 
     items: tuple[T, ...]
-    first: int
-    more: bool
+    first: int  # the place of the first item, from 1
+    more: bool  # whether more items follow
 
     @property
     def next(self) -> int:
@@ -100,14 +93,9 @@ class Page(Generic[T]):
 def cut(
     items: Iterable[T], show: Callable[[T], str], *, offset: int, limit: int | None, max_chars: int
 ) -> Page[T]:
-    """Return a page, with at least one item if its place has one.
+    """Return a page that begins at a place from 1, with at least one item if it has one.
 
-    Args:
-        items: All items; no more are taken than needed.
-        show: Returns the text of an item.
-        offset: The place of the first item to show, from 1.
-        limit: The maximum number of items.
-        max_chars: The maximum number of characters.
+    No more items are taken than needed; their texts, by `show`, count towards `max_chars`.
 
     Example:
         >>> cut("abcd", str, offset=2, limit=2, max_chars=100)
@@ -140,8 +128,16 @@ class Handlers:
             entries = map(entry_of, stats)
             page = cut(entries, Entry.render, offset=1, limit=params.limit, max_chars=most)
         page = replace(page, first=params.offset)
+        where = shown(params.path)
+        where = where[0].upper() + where[1:] if where.startswith("the root") else where
+        message = f"{where} holds {counted(total, 'entry', 'entries')}"
+        if total == 0:
+            message = f"{where} is empty."
+        elif page.is_whole:
+            message += ":"
+        else:
+            message += f"; {page.span} are shown.{rest('list_directory', page)}"
         listing = Listing(params.path, page.items, page.first, total)
-        message = _listing_message(params.path, page, total)
         return ToolResult.ok(listing, message=checks.noted(message))
 
     def read_file(self, params: ReadFile, *, context: ToolContext) -> ToolResult[FileText]:
@@ -185,8 +181,21 @@ class Handlers:
             find = partial(checks.files.glob, path=params.path)
             other = "" if entries else _other_form(params.pattern, find)
         page = self._page(entries, lambda entry: entry.path, params)
-        found = Found(page.items, page.first, len(entries))
-        message = _found_message(params, page, len(entries)) + other
+        where, total = _where(params.path), len(entries)
+        verb = "matches" if total == 1 else "match"
+        message = f"{counted(total, 'path')}{where} {verb} {params.pattern}"
+        if total == 0:
+            message = (
+                f"Nothing{where} matches {params.pattern}. ** crosses directories, as in **/*.py; "
+                f"grep_files searches the texts of files.{other}"
+            )
+        elif not page.items:
+            message = f"There is nothing at offset {page.first}: {counted(total, 'path')} match."
+        elif page.is_whole:
+            message += ":"
+        else:
+            message += f"; {page.span} are shown.{rest('glob_files', page)}"
+        found = Found(page.items, page.first, total)
         return ToolResult.ok(found, message=checks.noted(message))
 
     def grep_files(self, params: GrepFiles, *, context: ToolContext) -> ToolResult[Matches]:
@@ -198,8 +207,19 @@ class Handlers:
             page = self._page(_while_wanted(found, context), line_of, params)
             find = partial(checks.files.search, path=params.path, glob=params.glob)
             other = "" if page.items else _other_form(pattern, find)
+        where, held = _where(params.path), counted(len({item.path for item in page.items}), "file")
+        if not page.items and page.first == 1:
+            message = f"No line{where} matches {params.pattern}. Try a shorter or simpler pattern."
+        elif not page.items:
+            message = f"There is nothing at offset {page.first}: fewer lines match."
+        elif page.is_whole:
+            lines = counted(len(page.items), "line")
+            verb = "matches" if len(page.items) == 1 else "match"
+            message = f"{lines}{where} {verb} {params.pattern}, in {held}:"
+        else:
+            message = f"Matches {page.span}{where} are shown, in {held}.{rest('grep_files', page)}"
         matches = Matches(page.items, page.first, page.more)
-        return ToolResult.ok(matches, message=checks.noted(_matches_message(params, page) + other))
+        return ToolResult.ok(matches, message=checks.noted(message + other))
 
     def _page(
         self,
@@ -238,15 +258,26 @@ class Handlers:
 
     def edit_file(self, params: EditFile, *, context: ToolContext) -> ToolResult[Edited]:
         with checking(context, f"Cannot edit {shown(params.path)}") as checks:
-            files = checks.files
-            text = self._text(checks, params)
+            files, most = checks.files, self.config.max_file_size
+            stat = checks.file(params.path)
+            if stat is not None:
+                remedy = "Such a file cannot be edited with this tool."
+                checks.size(params.path, stat.size, most, remedy)
+            checks.writable(params.path)
+            if params.old_text == params.new_text:
+                checks.add("old_text and new_text are the same. Give the text that is to be there.")
+            checks.pass_or_refuse()
+            text = files.read(params.path)
             newlines = newlines_of(text)
-            params = _with_newlines_of(newlines, params)
+            plain = [with_newlines(each, "\n") for each in (params.old_text, params.new_text)]
+            if len(newlines) == 1 and plain[0] != plain[1]:
+                # With the newlines of the file, unless the edit changes only newlines.
+                old, new = (with_newlines(each, next(iter(newlines))) for each in plain)
+                params = replace(params, old_text=old, new_text=new)
             places = _places(text, params.old_text)
             _check_places(checks, params, text, places)
             changed = text.replace(params.old_text, params.new_text)
-            size = _bytes_of(changed)
-            checks.size(params.path, size, self.config.max_file_size, "Put in less text.")
+            checks.size(params.path, _bytes_of(changed), most, "Put in less text.")
             checks.pass_or_refuse()
             files.write(params.path, changed)
             size = files.stat(params.path).size
@@ -294,7 +325,18 @@ class Handlers:
         source, target = params.source, params.target
         places = f"{shown(source)} to {shown(target)}"
         with checking(context, f"Cannot {verb} {places}") as checks:
-            self._check_transfer(checks, params)
+            stat = checks.existing(source)
+            there = checks.target(target, overwrite=params.overwrite)
+            checks.writable(target)
+            if stat is not None:
+                if stat.kind == "directory":
+                    if there is not None and there.kind == "file":
+                        told = f"{shown(source)} is a directory and {shown(target)} a file."
+                        checks.add(f"{told} Choose another target.")
+                elif there is not None and checks.files.stat(source).path == there.path:
+                    checks.add("source and target are the same file. Choose another target.")
+                remedy = "Such a file cannot be copied or moved with this tool."
+                checks.size(source, stat.size, self.config.max_file_size, remedy)
             if verb == "move":
                 checks.writable(source)
             checks.pass_or_refuse()
@@ -305,43 +347,6 @@ class Handlers:
         done = "Copied" if verb == "copy" else "Moved"
         value = Transferred(source, target, transferred)
         return ToolResult.ok(value, message=f"{done} {places}{extent}.")
-
-    def _check_transfer(self, checks: Checks, params: CopyFile | MoveFile) -> None:
-        stat = checks.existing(params.source)
-        there = checks.target(params.target, overwrite=params.overwrite)
-        checks.writable(params.target)
-        if stat is None:
-            return
-        if stat.kind == "directory":
-            if there is not None and there.kind == "file":
-                checks.add(
-                    f"{shown(params.source)} is a directory and {shown(params.target)} a file. "
-                    "Choose another target."
-                )
-        elif there is not None and checks.files.stat(params.source).path == there.path:
-            checks.add("source and target are the same file. Choose another target.")
-        checks.size(
-            params.source,
-            stat.size,
-            self.config.max_file_size,
-            "Such a file cannot be copied or moved with this tool.",
-        )
-
-    def _text(self, checks: Checks, params: EditFile) -> str:
-        """Return the text to edit, after all other checks."""
-        stat = checks.file(params.path)
-        if stat is not None:
-            checks.size(
-                params.path,
-                stat.size,
-                self.config.max_file_size,
-                "Such a file cannot be edited with this tool.",
-            )
-        checks.writable(params.path)
-        if params.old_text == params.new_text:
-            checks.add("old_text and new_text are the same. Give the text that is to be there.")
-        checks.pass_or_refuse()
-        return checks.files.read(params.path)
 
 
 def _listed(files: Filesystem, params: ListDirectory) -> tuple[int, Iterable[FileStat]]:
@@ -372,17 +377,6 @@ def _check_offset(checks: Checks, offset: int, total: int, thing: str, things: s
             f"The offset {offset} is past the end: there {'is' if total == 1 else 'are'} "
             f"{counted(total, thing, things)}. Use an offset from 1 to {max(total, 1)}, then retry."
         )
-
-
-def _listing_message(path: str, page: Page[Entry], total: int) -> str:
-    where = shown(path)
-    where = where[0].upper() + where[1:] if where.startswith("the root") else where
-    if total == 0:
-        return f"{where} is empty."
-    all_of_it = f"{where} holds {counted(total, 'entry', 'entries')}"
-    if page.is_whole:
-        return f"{all_of_it}:"
-    return f"{all_of_it}; {page.span} are shown.{rest('list_directory', page)}"
 
 
 def _unshown(path: str, kind: Literal["binary", "large"], why: str) -> ToolResult[FileText]:
@@ -420,37 +414,6 @@ def _while_wanted(items: Iterable[T], context: ToolContext) -> Iterator[T]:
         if context.cancelled:
             return
         yield item
-
-
-def _found_message(params: GlobFiles, page: Page[Entry], total: int) -> str:
-    where = _where(params.path)
-    if total == 0:
-        return (
-            f"Nothing{where} matches {params.pattern}. ** crosses directories, as in **/*.py; "
-            "grep_files searches the texts of files."
-        )
-    if not page.items:
-        return f"There is nothing at offset {page.first}: {counted(total, 'path')} match."
-    verb = "matches" if total == 1 else "match"
-    if page.is_whole:
-        return f"{counted(total, 'path')}{where} {verb} {params.pattern}:"
-    return (
-        f"{counted(total, 'path')}{where} {verb} {params.pattern}; {page.span} are shown."
-        f"{rest('glob_files', page)}"
-    )
-
-
-def _matches_message(params: GrepFiles, page: Page[FileMatch]) -> str:
-    where = _where(params.path)
-    if not page.items and page.first == 1:
-        return f"No line{where} matches {params.pattern}. Try a shorter or simpler pattern."
-    if not page.items:
-        return f"There is nothing at offset {page.first}: fewer lines match."
-    held = counted(len({item.path for item in page.items}), "file")
-    if page.is_whole:
-        verb = "matches" if len(page.items) == 1 else "match"
-        return f"{counted(len(page.items), 'line')}{where} {verb} {params.pattern}, in {held}:"
-    return f"Matches {page.span}{where} are shown, in {held}.{rest('grep_files', page)}"
 
 
 def _other_form(pattern: str, find: Callable[[str], Iterable[object]]) -> str:
@@ -507,16 +470,6 @@ def _at_lines(places: list[int]) -> str:
     if len(lines) > _SHOWN_PLACES:
         return f"lines {', '.join(shown_lines)} and {len(lines) - _SHOWN_PLACES:,} more"
     return f"lines {', '.join(shown_lines[:-1])} and {shown_lines[-1]}"
-
-
-def _with_newlines_of(newlines: frozenset[str], params: EditFile) -> EditFile:
-    """Return an edit with the newlines of the file, unless it changes only newlines."""
-    old, new = params.old_text, params.new_text
-    if len(newlines) != 1 or with_newlines(old, "\n") == with_newlines(new, "\n"):
-        return params
-    (newline,) = newlines
-    old, new = with_newlines(old, newline), with_newlines(new, newline)
-    return replace(params, old_text=old, new_text=new)
 
 
 def _check_places(checks: Checks, params: EditFile, text: str, places: list[int]) -> None:

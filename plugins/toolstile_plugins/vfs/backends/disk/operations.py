@@ -40,58 +40,36 @@ class RecoveryError(StateError):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The identity of a file.
+    """The identity of a file."""
 
-    Args:
-        inode: Its number, which a rename keeps.
-        size: In bytes.
-        mtime_ns: When its content last changed.
-        digest: SHA-256 in hex, also of a link's text; None for large files and other kinds.
-    """
-
-    inode: int
-    size: int
-    mtime_ns: int
+    inode: int  # its number, which a rename keeps
+    size: int  # in bytes
+    mtime_ns: int  # when its content last changed
+    # SHA-256 in hex, also of a link's text; None for large files and other kinds.
     digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One step of a commit.
-
-    Args:
-        kind: The operation.
-        path: Its path.
-        slot: The number of its files in the commit's directory.
-        before: The file or link that must be there before; None for none.
-        after: The file or link that is there afterwards.
-        mode: The mode of a directory that is made or removed, or the mode to set; None for the
-            usual one.
-        former: The mode that was there before one is set.
-    """
+    """One step of a commit."""
 
     kind: Literal["install", "remove", "mkdir", "rmdir", "chmod"]
     path: str
-    slot: int
-    before: Image | None = None
-    after: Image | None = None
+    slot: int  # the number of its files in the commit's directory
+    before: Image | None = None  # the file or link that must be there before; None for none
+    after: Image | None = None  # the file or link that is there afterwards
+    # The mode of a directory that is made or removed, or the mode to set; None for the usual one.
     mode: int | None = None
-    former: int | None = None
+    former: int | None = None  # the mode that was there before one is set
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A commit's operations in their order.
-
-    Args:
-        operations: The operations.
-        key: The call's top-level key, where a decider elsewhere knows its outcome.
-        version: Of this format.
-    """
+    """A commit's operations in their order."""
 
     operations: tuple[Operation, ...]
-    key: str | None = None
-    version: int = _VERSION
+    key: str | None = None  # the call's top-level key, where a decider elsewhere knows its outcome
+    version: int = _VERSION  # of this format
 
 
 class Slots:

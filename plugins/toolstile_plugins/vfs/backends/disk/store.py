@@ -151,15 +151,10 @@ class UndecidedError(RecoveryError):
 
 
 class Undecided(NamedTuple):
-    """A commit whose decision is not known yet.
+    """A commit whose decision is not known yet."""
 
-    Args:
-        message: The reason, for the calls that are refused.
-        paths: The paths that it changes.
-    """
-
-    message: str
-    paths: frozenset[str]
+    message: str  # the reason, for the calls that are refused
+    paths: frozenset[str]  # the paths that it changes
 
     def covers(self, path: str) -> bool:
         """Return whether it changes a path or a directory above."""
