@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from toolstile_plugins.approval.terminal import Terminal
+from toolstile_plugins.approval.dialogue import Terminal
 from toolstile_plugins.ledger.commands import show_table
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.screen import Screen, show_line

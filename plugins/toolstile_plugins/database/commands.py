@@ -9,10 +9,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import ConfigurationError, Diagnostic, HostHandle, StateError
-from toolstile_plugins.database.counter import COUNTS
 from toolstile_plugins.database.postgres_database import is_pooled
 from toolstile_plugins.database.schema import Part, found_in, parts_in, script, upgrade
-from toolstile_plugins.database.session_store import APPROVALS, SESSIONS
+from toolstile_plugins.database.session_store import APPROVALS, COUNTS, SESSIONS
 from toolstile_plugins.database.settings import DatabaseSettings
 from toolstile_plugins.database.stores import DatabaseStores
 from toolstile_plugins.inbox.doctor import lost_questions

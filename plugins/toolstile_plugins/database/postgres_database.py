@@ -288,12 +288,10 @@ class PostgresDatabase:
 
     def _parsed(self, url: str) -> tuple[list[str], str, str]:
         """Return the secrets in an address, its host, and the address without them."""
-        from psycopg.conninfo import conninfo_to_dict
-
         parts: dict[str, Any] = {}
         # Suppressed, because the error quotes the unknown part, which may be the password.
         with suppress(self._psycopg.ProgrammingError, UnicodeError):
-            parts = conninfo_to_dict(url)
+            parts = self._psycopg.conninfo.conninfo_to_dict(url)
         # A password with a raw `@` or `/` ends early, and its rest becomes part of these.
         is_cut = "@" in f"{parts.get('host', '')}"[1:] or "@" in f"{parts.get('dbname')}"
         if not parts or is_cut or not _PORTS.fullmatch(str(parts.get("port", ""))):

@@ -1,27 +1,213 @@
-"""Stored sessions in a PostgreSQL database, shared by hosts on many machines."""
+"""Sessions, counts and questions in a PostgreSQL database, shared by hosts on many machines."""
 
 from __future__ import annotations
 
+import os
+import socket
+import threading
+import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
 
+from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.approval_store import EventRecord
 from toolstile_hookspecs.services.session_store import Entry
 from toolstile_hookspecs.support.event_loop import is_on_loop
-from toolstile_plugins.database.counter import PostgresCounter
-from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
+from toolstile_plugins.database.postgres_database import PostgresDatabase, is_pooled, lock_of
 from toolstile_plugins.database.schema import Part
-from toolstile_plugins.database.wakeups import CHANNEL, Wakeups
 from toolstile_plugins.inbox.sql import TABLES, SqlApprovals, SqliteApprovals
-from toolstile_plugins.sessions.sql import SqlDecision, SqlSessions
-from toolstile_plugins.sessions.sqlite import SqliteSessions
+from toolstile_plugins.sessions.counter import Held, SqlCounter
+from toolstile_plugins.sessions.sqlite import SqlDecision, SqliteSessions, SqlSessions
 
 if TYPE_CHECKING:
+    from toolstile_hookspecs.services.session_store import SessionStore
     from toolstile_plugins.database.bounded_connection import (
         BoundedConnection as Connection,
         Transaction,
     )
+    from toolstile_plugins.database.postgres_database import PostgresDatabase
+
+CHANNEL: Final = "toolstile_sessions"
+TRUST: Final = 5.0
+"""Seconds after which the database is queried anyway, because a network may lose news."""
+_PAUSE: Final = 1.0
+_MANY: Final = 1000
+
+
+@dataclass(slots=True)
+class Known:
+    """The number of the newest known entry of a session, and the moment of the next query."""
+
+    newest: int = 0
+    until: float = 0.0
+
+
+class Wakeups:
+    """Receives other hosts' news of sessions, on a separate thread.
+
+    Without news, through a pooler or on a lost connection, no number is known.
+    """
+
+    def __init__(self, held: PostgresDatabase) -> None:
+        self._held = held
+        self._lock = threading.Lock()
+        self._sessions: dict[int, Known] = {}
+        self._thread: threading.Thread | None = None
+        self._process: int | None = None
+        self._socket: socket.socket | None = None
+        self._stopping = threading.Event()
+        self._is_heard = threading.Event()
+
+    def newest(self, session_id: str) -> int | None:
+        """Return the number of a session's newest entry; None if only a query can tell."""
+        known = self._sessions.get(lock_of("session", session_id))
+        if known is None or time.monotonic() > known.until or not self._is_heard.is_set():
+            return None
+        return known.newest
+
+    def follow(self, session_id: str) -> Callable[[int], None]:
+        """Follow a session before reading it; return a function for the newest number read.
+
+        Until the thread listens, the function does nothing, because later news would be missed.
+        """
+        self._begin()
+        if not self._is_heard.is_set():
+            return lambda newest: None  # noqa: ARG005 - the signature of `confirm`
+        with self._lock:
+            known = self._sessions.setdefault(lock_of("session", session_id), Known())
+        before = known.newest
+
+        def confirm(newest: int) -> None:
+            # Numbers may fall, because a deleted session restarts at 1.
+            known.newest = newest if known.newest == before else max(known.newest, newest)
+            known.until = time.monotonic() + TRUST
+
+        return confirm
+
+    def follows(self, session_id: str) -> bool:
+        """Tell whether a session is followed."""
+        return lock_of("session", session_id) in self._sessions
+
+    def close(self) -> None:
+        """End the thread; the next use starts a new thread."""
+        thread, self._thread = self._thread, None
+        if thread is None or self._process != os.getpid():
+            return
+        self._stopping.set()
+        with self._lock:
+            if self._socket is not None:
+                # Wakes the thread, which waits for news.
+                with suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    self._process, self._stopping = os.getpid(), threading.Event()
+                    self._thread = threading.Thread(
+                        target=self._hear,
+                        args=(self._stopping,),
+                        daemon=True,
+                        name="toolstile-news",
+                    )
+                    self._thread.start()
+
+    def _hear(self, stopping: threading.Event) -> None:
+        while not stopping.is_set():
+            with (
+                suppress(StateError),
+                self._held.explaining(),
+                closing(self._held.connect()) as connection,
+            ):
+                if is_pooled(connection):
+                    return
+                connection.execute(f"LISTEN {CHANNEL}".encode())
+                # Because the next news may be far away.
+                connection.patience = float("inf")
+                with closing(socket.socket(fileno=os.dup(connection.fileno()))) as copy:
+                    with self._lock:
+                        self._socket = copy
+                    try:
+                        self._is_heard.set()
+                        for news in () if stopping.is_set() else connection.notifies():
+                            # Because any user of the database can send a notification.
+                            with suppress(ValueError, TypeError):
+                                self._note(*map(int, news.payload.split(":")))
+                    finally:
+                        with self._lock:
+                            self._socket = None
+            self._is_heard.clear()
+            with self._lock:
+                self._sessions.clear()
+            stopping.wait(_PAUSE)
+
+    def _note(self, session: int, number: int) -> None:
+        known = self._sessions.get(session)
+        if known is not None:
+            known.newest = max(known.newest, number)
+        if len(self._sessions) > _MANY:
+            with self._lock:
+                now = time.monotonic() - TRUST
+                for name in [name for name, each in self._sessions.items() if each.until < now]:
+                    del self._sessions[name]
+
+
+COUNTS: Final = Part(
+    "counts",
+    (
+        # As NUMERIC, whole amounts are added exactly.
+        """CREATE TABLE toolstile_counts (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    key TEXT COLLATE "C" NOT NULL,
+    amount NUMERIC NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    until DOUBLE PRECISION NOT NULL
+);
+CREATE INDEX toolstile_counts_by_key ON toolstile_counts (key, until);
+CREATE INDEX toolstile_counts_by_end ON toolstile_counts (until)""",
+    ),
+)
+"""The table of reservations."""
+
+# SKIP LOCKED, because another transaction may be removing the same expired rows.
+_KEEP: Final = """WITH expired AS (
+    DELETE FROM toolstile_counts WHERE id IN (
+        SELECT id FROM toolstile_counts WHERE until <= ? AND id <> ?
+        LIMIT 100 FOR UPDATE SKIP LOCKED
+    )
+)
+INSERT INTO toolstile_counts AS old VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET
+    key = excluded.key, amount = excluded.amount, at = excluded.at, until = excluded.until
+    WHERE old.until <= excluded.at"""
+
+
+class PostgresCounter(SqlCounter):
+    """A `Counter` in a database, beside the store of sessions in it; see `SqlCounter`."""
+
+    def __init__(self, held: PostgresDatabase, store: SessionStore) -> None:
+        super().__init__(held, store)
+        held.require(COUNTS)
+
+    def _alone(self, key: str) -> AbstractContextManager[Transaction]:
+        transaction: AbstractContextManager[Transaction]
+        transaction = self._database.writing(lock_of("count", key))
+        return transaction
+
+    def _keep(self, place: Transaction, held: Held) -> bool:
+        row = held._replace(amount=self._written(held.amount))
+        return place.execute(_KEEP, (held.at, held.id, *row)).rowcount > 0
+
+    def _written(self, amount: float) -> Any:
+        return Decimal(amount)
+
+    def _number(self, amount: Any) -> float:
+        return int(amount) if amount == amount.to_integral_value() else float(amount)
 
 
 SESSIONS: Final = Part(

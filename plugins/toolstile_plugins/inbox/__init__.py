@@ -7,11 +7,9 @@ as pending.
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Awaitable, Generator, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
@@ -33,15 +31,13 @@ from toolstile_hookspecs.services.approval_store import (
     OffersApprovalKey,
 )
 from toolstile_hookspecs.services.counter import Counter
+from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.approval.grants import Grants
 from toolstile_plugins.inbox import cli
-from toolstile_plugins.inbox.doctor import diagnosed
 from toolstile_plugins.inbox.settings import Answerers, InboxSettings
 
 if TYPE_CHECKING:
-    from toolstile_plugins.inbox.events import ApprovalEvent
-    from toolstile_plugins.inbox.inbox import Inbox
-    from toolstile_plugins.inbox.open_inbox import OpenInbox
+    from toolstile_plugins.inbox.inbox import ApprovalEvent, Inbox, OpenInbox
     from toolstile_plugins.inbox.resumption import (
         answers_to,
         aresume_pending,
@@ -64,15 +60,15 @@ ENDED: Final = "inbox_ended"
 log = logging.getLogger("toolstile.inbox")
 NO_INBOX: Final = "No inbox is configured. This requires human intervention."
 _MISSING: Final = "The table [plugins.inbox] has no path, or beside a database no key."
-_HOMES: Final = {"ApprovalEvent": "events", "Inbox": "inbox"}
 
-
-def __getattr__(name: str) -> Any:
-    # Late: few hosts have an inbox.
-    if name in __all__:
-        home = _HOMES.get(name, "resumption")
-        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Late: few hosts have an inbox.
+__getattr__ = late_names(
+    __name__,
+    {
+        "inbox": "ApprovalEvent Inbox",
+        "resumption": "answers_to aresume_pending resume_pending waiting_run",
+    },
+)
 
 
 @hookimpl
@@ -84,6 +80,8 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_diagnose(host: HostHandle, settings: InboxSettings) -> Iterator[Diagnostic]:
     """Check whether questions can be stored, and who can answer them."""
+    from toolstile_plugins.inbox.doctor import diagnosed  # only `toolstile doctor` asks
+
     return diagnosed(settings, host)
 
 
@@ -95,8 +93,7 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
         return []
     # Late: few hosts have an inbox.
     from toolstile_plugins.inbox.grants import InboxGrants
-    from toolstile_plugins.inbox.inbox import Inbox
-    from toolstile_plugins.inbox.open_inbox import OpenInbox
+    from toolstile_plugins.inbox.inbox import Inbox, OpenInbox
 
     def grants(resources: ResourceResolver) -> InboxGrants:
         counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
@@ -127,13 +124,9 @@ def toolstile_approve(
     if state is None:
         log.warning("%s", _MISSING, extra=NOTICE)
         return ApprovalAnswer.unanswered(NO_INBOX)
-    from toolstile_plugins.inbox.approver import Approver
-    from toolstile_plugins.inbox.inbox import Inbox
+    from toolstile_plugins.inbox.approver import Approver  # late: few hosts have an inbox
 
-    resources = request.context.resources
-    inbox: Inbox = resources.get(Inbox)
-    grants: Grants = resources.get(Grants)  # type: ignore[type-abstract]
-    return Approver(inbox, grants, state.ended, request).ask()
+    return Approver(state.ended, request).ask()
 
 
 @hookimpl
@@ -144,13 +137,8 @@ def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[O
     if settings.key_file is None:
         yield None
         return
-    # Late: few hosts have an inbox.
-    from toolstile_plugins.inbox.open_inbox import OpenInbox
+    from toolstile_plugins.inbox.inbox import OpenInbox  # late: few hosts have an inbox
 
-    if find_spec("cryptography") is None:
-        from toolstile_plugins.inbox.seal import without_cryptography
-
-        raise without_cryptography()
     opened = OpenInbox(settings, host)
     host.register(opened.ended, ENDED)
     try:

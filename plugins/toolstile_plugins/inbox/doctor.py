@@ -10,7 +10,10 @@ from toolstile_hookspecs import Diagnostic, HostHandle, StateError
 from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionState
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import file_finding
+from toolstile_plugins.inbox.inbox import lost_in
+from toolstile_plugins.inbox.seal import Seal
 from toolstile_plugins.inbox.settings import InboxSettings
+from toolstile_plugins.inbox.sql import SqliteApprovals
 
 
 def diagnosed(settings: InboxSettings, host: HostHandle) -> Iterator[Diagnostic]:
@@ -40,9 +43,6 @@ def diagnosed(settings: InboxSettings, host: HostHandle) -> Iterator[Diagnostic]
         "Who reads it can answer: an agent's shell under this user can, outside of a sandbox.",
     )
     if path is not None:
-        # Late: few hosts have an inbox.
-        from toolstile_plugins.inbox.sql import SqliteApprovals
-
         with closing(SqliteApprovals(path)) as store:
             yield from lost_questions(store, settings, host)
 
@@ -51,10 +51,6 @@ def lost_questions(
     store: ApprovalStore, settings: InboxSettings, host: HostHandle
 ) -> Iterator[Diagnostic]:
     """Yield an error for each waiting question of a store whose key is lost."""
-    # Late: few hosts have an inbox.
-    from toolstile_plugins.inbox.inbox import lost_in
-    from toolstile_plugins.inbox.seal import Seal
-
     if settings.key_file is None:
         return
     seal = Seal(settings.key_file, settings.secret)

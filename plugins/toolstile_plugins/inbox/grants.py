@@ -19,8 +19,7 @@ from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.json_forms import PRINCIPAL
 from toolstile_hookspecs.support.text import printable, wire_time
 from toolstile_plugins.approval.grants import GRANT, MOST_HOURS, SCOPES, Grant, Scope, Terms
-from toolstile_plugins.inbox.events import ApprovalEvent
-from toolstile_plugins.inbox.inbox import Inbox
+from toolstile_plugins.inbox.inbox import ApprovalEvent, Inbox
 
 log = logging.getLogger("toolstile.inbox")
 

@@ -1,43 +1,182 @@
-"""The inbox: questions to people, and their answers."""
+"""The inbox: questions to people, their answers, and the events of both.
+
+The store adds an event, sealed, in the transaction of its cause, and keeps the event until both
+listeners have received it: the record of a host, and the session of the event.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from typing import Any, Final, cast
 from uuid import uuid4
 
 from toolstile_hookspecs import (
+    NOTICE,
     Answer,
     ApprovalAnswer,
     Clock,
+    ConfigurationError,
+    Filesystem,
     HostHandle,
     Principal,
+    ResourceResolver,
+    SessionProtocol,
     StateError,
+    SystemClock,
     Tool,
+    ToolInvoked,
+    ToolstileError,
     ToolValidationError,
     hide,
+    hookimpl,
 )
 from toolstile_hookspecs.codecs import RETRY, SchemaCodec
 from toolstile_hookspecs.services.approval_store import (
     ANSWERED,
     AnswerRecord,
     ApprovalStore,
+    EventRecord,
+    Listener,
+    Moment,
+    OffersApprovals,
     Question,
     QuestionClosedError,
     QuestionState,
     TakesTokens,
     UnknownQuestionError,
 )
-from toolstile_hookspecs.services.json_forms import PRINCIPAL
+from toolstile_hookspecs.services.filesystem import SupportsDirectories
+from toolstile_hookspecs.services.json_forms import PRINCIPAL, JsonForm
+from toolstile_hookspecs.services.replay import Recorder
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.approval.display import MASK, unmasked
-from toolstile_plugins.inbox.events import Events, event_of
-from toolstile_plugins.inbox.seal import Seal, SealedCall
-from toolstile_plugins.inbox.settings import InboxSettings
+from toolstile_plugins.inbox.seal import Seal, SealedCall, without_cryptography
+from toolstile_plugins.inbox.settings import InboxSettings, refuse_within
+from toolstile_plugins.inbox.sql import SqliteApprovals
+
+log = logging.getLogger("toolstile.inbox")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalEvent:
+    """An answer to a question, its end without an answer, or a grant that was added or revoked.
+
+    Args:
+        id: The id; an event that is delivered again after a crash has the same id.
+        act: `approved`, `denied`, `edited`, `expired`, `withdrawn`, `granted` or `revoked`.
+        at: The time; aware.
+        tool: The name of the tool.
+        subject: The ticket of the question, or the id of the grant.
+        session: The id of the session.
+        call: The id of the call of the question; "" for a revoked grant.
+        by: The person; None without an answer.
+        via: The way of the answer, such as `command line`.
+        reason: The reason of a denial, or a description of the grant.
+    """
+
+    id: str
+    act: str
+    at: Moment
+    tool: str
+    subject: str
+    session: str
+    call: str = ""
+    by: Principal | None = None
+    via: str = ""
+    reason: str | None = None
+
+    @property
+    def described(self) -> str:
+        """The event in words, without the time."""
+        by = "" if self.by is None else f" by {self.by.source} {self.by.id} ({self.via})"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.tool} {self.subject} {self.act}{by}{why}"
+
+    def wire(self) -> dict[str, Any]:
+        """Return the event as JSON data."""
+        return {**EVENT.data(self), "at": wire_time(self.at)}
+
+
+EVENT: Final = JsonForm(ApprovalEvent)
+
+
+def event_of(question: Question, act: str, at: datetime, **more: Any) -> ApprovalEvent:
+    """Return the event of an act on a question."""
+    name, call, session = question.ticket, question.call_id, question.session_id
+    return ApprovalEvent(uuid4().hex, act, at, question.tool, name, session, call, **more)
+
+
+@dataclass(eq=False, slots=True)
+class Events:
+    """Delivers the events of an inbox to the record of the host and to sessions.
+
+    Events are sealed, so that only a holder of the key can make one. As calls end, at least
+    `interval` seconds pass between two polls for events to record.
+    """
+
+    store: ApprovalStore
+    seal: Seal
+    clock: Clock
+    recorder: Recorder | None
+    interval: float
+    polled: float | None = None
+
+    def sealed(self, event: ApprovalEvent) -> EventRecord:
+        """Return an event in its stored form."""
+        return EventRecord(event.session, event.at, self.seal.seal_event(EVENT.text(event)))
+
+    def newest(self, most: int) -> list[ApprovalEvent]:
+        """Return the newest events, the newest first."""
+        kept = self.store.events(self.clock.now(), most)
+        return [event for event in map(self._read, kept) if event is not None]
+
+    def to_session(self, session: SessionProtocol) -> None:
+        """Publish the events that a session has not received yet."""
+        self._tell("session", session.dispatcher.publish, session.id)
+
+    def to_record(self, *, is_due: bool = True) -> None:
+        """Write the events without a record to the record of the host, if any.
+
+        Unless `is_due`, this polls only after the interval.
+        """
+        recorder = self.recorder
+        if recorder is None:
+            return
+        now = self.clock.monotonic()
+        if is_due or self.polled is None or now - self.polled >= self.interval:
+            self.polled = now
+            try:
+                self._tell("record", lambda event: recorder.note("approval", event.wire()))
+            except (OSError, ToolstileError):
+                log.exception("Answers could not be recorded; the next host tries.", extra=NOTICE)
+
+    def _tell(
+        self,
+        listener: Listener,
+        hear: Callable[[ApprovalEvent], object],
+        session_id: str | None = None,
+    ) -> None:
+        def heard(record: EventRecord) -> None:
+            if (event := self._read(record)) is not None:
+                hear(event)
+
+        self.store.tell(listener, self.clock.now(), heard, session_id=session_id)
+
+    def _read(self, record: EventRecord) -> ApprovalEvent | None:
+        """Return an event; log a forged event and return None."""
+        try:
+            return EVENT.read(json.loads(self.seal.event_of(record.sealed)))
+        except StateError as error:
+            log.warning("%s It is left out.", error)
+            return None
+
 
 log = logging.getLogger("toolstile.inbox")
 
@@ -339,3 +478,101 @@ def read_arguments(text: str) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise StateError("The arguments are not a JSON object. Write {...}.")
     return cast("dict[str, Any]", arguments)
+
+
+log = logging.getLogger("toolstile.inbox")
+
+_UNUSED: Final = (
+    "Questions are kept where sessions are stored, in %s: path of [plugins.inbox] is not used. "
+    "Remove it there, and name the file of the key as key."
+)
+_NO_STORE: Final = (
+    "[plugins.inbox] has a key, and nothing that keeps questions. Name a file as path, or a "
+    "database as url in [plugins.database]."
+)
+
+
+class Ended:
+    """Closes the question of an answered call when the call ends, and records events."""
+
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str, str], tuple[Inbox, str]] = {}
+        self.events: Events | None = None
+
+    def note(self, inbox: Inbox, question: Question, call_id: str) -> None:
+        """Note that a call of the same session continues with the answer to a question."""
+        self._taken[question.session_id, call_id] = (inbox, question.ticket)
+
+    @hookimpl
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
+        """Close the question of a call that has ended."""
+        if (taken := self._taken.pop((event.session_id, event.call_id), None)) is not None:
+            inbox, ticket = taken
+            inbox.store.end(ticket, QuestionState.RESUMED)
+        if self.events is not None:
+            self.events.to_record(is_due=False)
+
+
+class OpenInbox:
+    """The inbox of one host; its store and its parts are made at their first use."""
+
+    def __init__(self, settings: InboxSettings, host: HostHandle | None = None) -> None:
+        assert settings.key_file is not None  # noqa: S101 - offered only then
+        if host is not None and find_spec("cryptography") is None:
+            raise without_cryptography()
+        self.ended = Ended()
+        self._settings, self._host = settings, host
+        self._seal = Seal(settings.key_file, settings.secret)
+        self._store: ApprovalStore | None = None
+        self._inbox: Inbox | None = None
+
+    def store(self, resources: ResourceResolver) -> ApprovalStore:
+        """Return the store of the questions; a store of sessions may offer one.
+
+        Raises:
+            ConfigurationError: No store is configured.
+        """
+        path = self._settings.path
+        sessions: SessionStore | None = resources.get(SessionStore, None)  # type: ignore[type-abstract]
+        if isinstance(sessions, OffersApprovals):
+            if path is not None and self._store is None:
+                log.warning(_UNUSED, sessions.database, extra=NOTICE)
+            self._store = sessions.approvals()
+        elif path is None:
+            raise ConfigurationError(_NO_STORE)
+        elif self._store is None:
+            self._store = SqliteApprovals(path)
+        return self._store
+
+    def inbox(self, resources: ResourceResolver) -> Inbox:
+        """Return the one inbox.
+
+        Raises:
+            ConfigurationError: Tools could read or write its files.
+        """
+        files: Any = resources.get(Filesystem, None)  # type: ignore[type-abstract]
+        if isinstance(files, SupportsDirectories):
+            refuse_within(files.directories, self._settings)
+        store: ApprovalStore = resources.get(ApprovalStore)  # type: ignore[type-abstract]
+        if self._inbox is None:
+            host, settings = self._host, self._settings
+            clock = SystemClock() if host is None else host.clock
+            recorder = resources.get(Recorder, None)
+            events = Events(store, self._seal, clock, recorder, settings.interval)
+            self._inbox = Inbox(settings, store, self._seal, clock, events, host)
+            self.ended.events = events
+        return self._inbox
+
+    def key(self, resources: ResourceResolver) -> Seal:
+        """Return the key of approvals; refuse a key that opens none of the waiting questions."""
+        if self._host is not None and self._host.purpose != "look":
+            waiting: Sequence[Question] = ()
+            with suppress(StateError, ConfigurationError):  # because each use raises the reason
+                waiting = self.store(resources).questions({QuestionState.WAITING})
+            self._seal.refuse_other(waiting)
+        return self._seal
+
+    def close(self) -> None:
+        """Close the store, if it was used."""
+        if self._store is not None:
+            self._store.close()

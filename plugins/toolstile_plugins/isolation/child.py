@@ -17,9 +17,17 @@ from typing import Any, cast
 from toolstile_hookspecs import Tool, ToolResult, tool
 from toolstile_hookspecs.codecs import imported_from
 from toolstile_plugins.isolation.child_process import outcome_of, parent_socket, tell
-from toolstile_plugins.isolation.messages import MAIN, Call, Done, SocketChannel, Start
+from toolstile_plugins.isolation.messages import (
+    MAIN,
+    Call,
+    Done,
+    HandlerValues,
+    SocketChannel,
+    Start,
+    result_codec,
+    written,
+)
 from toolstile_plugins.isolation.proxies import Parent, make_context
-from toolstile_plugins.isolation.values import HandlerValues, result_codec, written
 
 log = logging.getLogger("toolstile.isolation")
 

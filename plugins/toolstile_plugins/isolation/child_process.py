@@ -15,8 +15,7 @@ from collections.abc import Callable
 from socket import socket, socketpair
 from typing import Final
 
-from toolstile_plugins.isolation.messages import Done, MessageError, SocketChannel
-from toolstile_plugins.isolation.values import fault_of
+from toolstile_plugins.isolation.messages import Done, MessageError, SocketChannel, fault_of
 
 _ABOVE_STREAMS: Final = 3
 _NO_RESULT: Final = "its process was ended before it gave a result"

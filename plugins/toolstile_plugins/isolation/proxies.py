@@ -29,8 +29,15 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import as_json, imported_from
 from toolstile_hookspecs.resources import Closeable, PostConstruct
-from toolstile_plugins.isolation.messages import Answer, Ask, Call, MessageError, SocketChannel
-from toolstile_plugins.isolation.values import HandlerValues, raised
+from toolstile_plugins.isolation.messages import (
+    Answer,
+    Ask,
+    Call,
+    HandlerValues,
+    MessageError,
+    SocketChannel,
+    raised,
+)
 
 
 class Parent:

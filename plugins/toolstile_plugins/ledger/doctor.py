@@ -11,8 +11,7 @@ from toolstile_hookspecs.services.ledger import LedgerStore, SettlesUnknown
 from toolstile_plugins.directories import database_finding
 from toolstile_plugins.ledger.entries import due_of
 from toolstile_plugins.ledger.settings import LedgerSettings
-from toolstile_plugins.ledger.stores.sql import SqlStore
-from toolstile_plugins.ledger.stores.sqlite import SqliteStore, fault_of
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore, SqlStore, fault_of
 
 
 def diagnosed(

@@ -35,8 +35,7 @@ class StoredSessions:
     def store(self) -> SqliteSessions:
         """Return the one store; the settings have a path."""
         if self._store is None:
-            # Late: few hosts store sessions.
-            from toolstile_plugins.sessions.sqlite import SqliteSessions
+            from toolstile_plugins.sessions.sqlite import SqliteSessions  # late: few hosts store
 
             assert self._settings.path is not None  # noqa: S101 - bound only then
             self._store = SqliteSessions(self._settings.path, durability=self._settings.durability)

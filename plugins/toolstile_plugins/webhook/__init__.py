@@ -6,19 +6,13 @@ configure `approver = "inbox"` and `[plugins.inbox]`, too.
 
 from __future__ import annotations
 
-import importlib
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import (
-    Binding,
-    ConfigurationError,
-    HostHandle,
-    ResourceResolver,
-    hookimpl,
-)
+from toolstile_hookspecs import Binding, ConfigurationError, HostHandle, hookimpl
+from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.cli_support import needing
 from toolstile_plugins.webhook.settings import WebhookSettings
 
@@ -33,11 +27,8 @@ _NO_INBOX: Final = (
 )
 
 
-def __getattr__(name: str) -> Any:
-    # Late: few hosts have a webhook.
-    if name == "Webhook":
-        return importlib.import_module(f"{__name__}.webhook").Webhook
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Late: few hosts have a webhook.
+__getattr__ = late_names(__name__, {"webhook": "Webhook"})
 
 
 @hookimpl
@@ -51,14 +42,9 @@ def toolstile_resources(settings: WebhookSettings) -> list[Binding[Any]]:
     """Offer the webhook if an address is configured."""
     if settings.url is None:
         return []
-    # Likewise.
-    from toolstile_plugins.inbox.inbox import Inbox
-    from toolstile_plugins.webhook.webhook import HostTools, Webhook
+    from toolstile_plugins.webhook.webhook import Webhook  # late: few hosts have a webhook
 
-    def webhook(resources: ResourceResolver) -> Webhook:
-        return Webhook(settings, resources.get(Inbox), resources.get(HostTools, None))
-
-    return [Binding[Webhook](Webhook, webhook)]
+    return [Binding[Webhook](Webhook, lambda resources: Webhook.made(settings, resources))]
 
 
 # It closes before the inbox, at which it looks for the last time.

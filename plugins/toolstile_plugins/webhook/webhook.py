@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field, ValidationError
 
-from toolstile_hookspecs import Answer, Principal, StateError
+from toolstile_hookspecs import Answer, Principal, ResourceResolver, StateError
 from toolstile_hookspecs.handles import Catalog
 from toolstile_hookspecs.services.approval_store import AnswerRecord, Question
 from toolstile_hookspecs.support.text import wire_time
@@ -140,6 +140,11 @@ class Webhook:
     settings: WebhookSettings
     inbox: Inbox
     tools: HostTools | None = None
+
+    @classmethod
+    def made(cls, settings: WebhookSettings, resources: ResourceResolver) -> Webhook:
+        """Return the webhook of a host with these resources."""
+        return cls(settings, resources.get(Inbox), resources.get(HostTools, None))
 
     def receive(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str]:
         """Receive an answer of the endpoint; return the HTTP status and text for it.

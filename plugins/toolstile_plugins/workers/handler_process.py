@@ -34,9 +34,10 @@ from toolstile_plugins.isolation.messages import (
     Ready,
     SocketChannel,
     Take,
+    text_of,
+    written,
 )
 from toolstile_plugins.isolation.proxies import Parent
-from toolstile_plugins.isolation.values import text_of, written
 from toolstile_plugins.workers.connections import HostAddress
 from toolstile_plugins.workers.handlers import tools_in
 

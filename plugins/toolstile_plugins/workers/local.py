@@ -1,33 +1,352 @@
-"""The dispatcher and worker of one machine, which exchange calls in a SQLite file."""
+"""The dispatcher and the workers of one machine, and the SQLite file of their calls."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import sqlite3
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
-from toolstile_hookspecs import HostHandle, StateError
+from toolstile_hookspecs import Durability, HostHandle, StateError
 from toolstile_hookspecs.services.dispatcher import (
     CallRunner,
     DispatchedCall,
     DispatchOutcome,
     DispatchState,
+    StartMark,
     outcome_of,
     run_once,
+    withdraw,
 )
-from toolstile_plugins.workers.outcomes import until_recorded
-from toolstile_plugins.workers.queue_file import BEATS, CallQueue
+from toolstile_plugins.sqlite_file import SqliteFile
+from toolstile_plugins.workers.outcomes import KEPT, other_version, too_late, until_recorded
 from toolstile_plugins.workers.settings import WorkersSettings
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.settings import DatabaseSettings
+
+
+class SqliteMarks:
+    """The marks of starts in a file; implements `StartMarks`."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    def begin(
+        self,
+        key: str,
+        token: str,
+        *,
+        over: str | None = None,
+        outcome: DispatchOutcome | None = None,
+    ) -> StartMark | None:
+        """Make the mark of a key, or replace the mark with the token `over`; see `StartMarks`."""
+        with self._file.writing() as connection:
+            standing = self.get(key)
+            if standing is not None and standing.token == token:
+                return None
+            unknown = standing is None or outcome_of(standing).state is DispatchState.UNKNOWN
+            if standing is not None and not (unknown and over == standing.token):
+                return standing
+            connection.execute(
+                "INSERT OR REPLACE INTO toolstile_starts VALUES (?, ?, ?, ?)",
+                (key, token, None if outcome is None else outcome.to_json(), time.time()),
+            )
+            return None
+
+    def finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
+        """Record the outcome of an attempt; return False if another attempt has the mark."""
+
+        def record() -> bool:
+            statement = "UPDATE toolstile_starts SET outcome = ? WHERE key = ? AND token = ?"
+            return self._file.change(statement, outcome.to_json(), key, token) > 0
+
+        return until_recorded(record)
+
+    def get(self, key: str) -> StartMark | None:
+        """Return the mark of a key, None if it has none."""
+        rows = self._file.read("SELECT token, outcome FROM toolstile_starts WHERE key = ?", key)
+        return mark_of(*rows[0]) if rows else None
+
+
+def mark_of(token: str, outcome: str | None) -> StartMark:
+    """Return a mark from the columns of its row."""
+    return StartMark(token, None if outcome is None else DispatchOutcome.from_json(outcome))
+
+
+_TABLES: Final = (
+    """
+CREATE TABLE IF NOT EXISTS toolstile_starts (
+    key TEXT NOT NULL PRIMARY KEY,
+    token TEXT NOT NULL,
+    outcome TEXT,
+    made_at REAL NOT NULL
+)
+""",
+    """
+CREATE TABLE IF NOT EXISTS toolstile_calls (
+    number INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    tool TEXT NOT NULL,
+    version TEXT,
+    params TEXT NOT NULL,
+    repeatable INTEGER NOT NULL,
+    begin_by REAL,
+    deadline REAL,
+    priority INTEGER NOT NULL,
+    traceparent TEXT,
+    connection TEXT,
+    worker TEXT,
+    ending TEXT
+)
+""",
+    """
+CREATE TABLE IF NOT EXISTS toolstile_workers (
+    id TEXT NOT NULL PRIMARY KEY,
+    tools TEXT NOT NULL,
+    seen REAL NOT NULL
+)
+""",
+)
+_COLUMNS: Final = ", ".join(DispatchedCall._fields)
+_VALUES: Final = ", ".join("?" * len(DispatchedCall._fields))
+_INSERT: Final = f"INSERT OR IGNORE INTO toolstile_calls ({_COLUMNS}) VALUES ({_VALUES})"  # noqa: S608 - ours
+BEATS: Final = 5
+"""Heartbeats in a lease."""
+NOT_RUN: Final = DispatchState.NOT_RUN
+
+
+class Standing(NamedTuple):
+    """A submitted call, as the file has it.
+
+    Args:
+        mark: The mark of its start.
+        is_queued: Whether the call waits for a worker, or has a worker.
+    """
+
+    mark: StartMark | None
+    is_queued: bool
+
+    @property
+    def outcome(self) -> DispatchOutcome | None:
+        """The final outcome; None if the call may still get an outcome."""
+        if self.mark is None:
+            return None if self.is_queued else DispatchOutcome(NOT_RUN, "It was withdrawn.")
+        outcome = outcome_of(self.mark)
+        is_open = self.is_queued and outcome.state is DispatchState.UNKNOWN
+        return None if is_open else outcome
+
+
+class CallQueue:
+    """The calls, their marks and their workers; each method is one transaction.
+
+    Args:
+        path: The file.
+        durability: Whether a start waits for the disk; see `Durability`.
+        lease: Seconds after which a worker without a heartbeat counts as dead.
+    """
+
+    def __init__(self, path: Path, lease: float, durability: Durability = "power") -> None:
+        self._file = SqliteFile(path, durability, "calls of workers", _prepare)
+        self.lease = lease
+        self.marks = SqliteMarks(self._file)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def version(self) -> int:
+        """Return a number that changes when another process changes the file."""
+        return int(self._file.read("PRAGMA data_version")[0][0])
+
+    # --- for hosts ---
+
+    def enter(self, calls: Sequence[DispatchedCall]) -> None:
+        """Queue calls, except calls that are queued or have ended."""
+        with self._file.writing() as connection:
+            for call in calls:
+                mark = self.marks.get(call.key)
+                if mark is None or (call.repeatable and _is_unknown(mark)):
+                    row = [
+                        each.timestamp() if isinstance(each, datetime) else each for each in call
+                    ]
+                    connection.execute(_INSERT, row)
+
+    def standing(self, keys: Collection[str]) -> dict[str, Standing]:
+        """Return the marks of calls and whether they are queued, by key."""
+        rows = self._file.read(
+            "SELECT wanted.value, starts.token, starts.outcome, calls.key FROM json_each(?) wanted "
+            "LEFT JOIN toolstile_starts starts ON starts.key = wanted.value "
+            "LEFT JOIN toolstile_calls calls ON calls.key = wanted.value",
+            json.dumps(list(keys)),
+        )
+        return {
+            key: Standing(None if token is None else mark_of(token, outcome), queued is not None)
+            for key, token, outcome, queued in rows
+        }
+
+    def look_after(self) -> None:
+        """Release the calls of dead workers, and refuse calls that no worker will begin."""
+        with self._file.writing() as connection:
+            dead = "DELETE FROM toolstile_workers WHERE NOT (seen BETWEEN ? AND ?)"
+            connection.execute(dead, self._living())
+            # Also the calls of workers that were removed earlier, with calls unfinished.
+            for (key,) in connection.execute(
+                "SELECT key FROM toolstile_calls WHERE worker IS NOT NULL AND worker NOT IN "
+                "(SELECT id FROM toolstile_workers)"
+            ).fetchall():
+                self.release(key)
+            self._refuse(connection)
+
+    def release(self, key: str) -> None:
+        """Queue a call for another worker if it may still begin, else remove it."""
+        with self._file.writing() as connection:
+            connection.execute(
+                "UPDATE toolstile_calls SET worker = NULL WHERE key = ? AND ending IS NULL AND "
+                "(repeatable OR key NOT IN (SELECT key FROM toolstile_starts))",
+                (key,),
+            )
+            connection.execute(
+                "DELETE FROM toolstile_calls WHERE key = ? AND worker IS NOT NULL", (key,)
+            )
+
+    def withdraw(self, key: str, *, ending: str | None = None) -> DispatchOutcome | None:
+        """Keep a call from beginning; if it runs, note the reason to end it and return None."""
+        with self._file.writing() as connection:
+            mark = withdraw(self.marks, key) or self.marks.get(key)
+            assert mark is not None  # noqa: S101 - `withdraw` or an attempt has made it
+            if _is_unknown(mark) and self.heartbeat(key) is not None:
+                connection.execute(
+                    "UPDATE toolstile_calls SET ending = coalesce(?, ending) WHERE key = ?",
+                    (ending, key),
+                )
+                return None
+            connection.execute("DELETE FROM toolstile_calls WHERE key = ?", (key,))
+            return outcome_of(mark)
+
+    def heartbeat(self, key: str) -> float | None:
+        """Return the age of the last heartbeat of a call's worker; None without a living worker."""
+        rows = self._file.read(
+            "SELECT seen FROM toolstile_calls calls JOIN toolstile_workers ON id = worker "
+            "WHERE calls.key = ? AND seen BETWEEN ? AND ?",
+            *(key, *self._living()),
+        )
+        return max(time.monotonic() - rows[0][0], 0.0) if rows else None
+
+    def _living(self) -> tuple[float, float]:
+        """Return the earliest and latest heartbeat of a living worker."""
+        # Not the wall clock, because people and programs set it. Not the clock since boot,
+        # because after a sleep of the machine each worker would seem dead until its next heartbeat.
+        now = time.monotonic()
+        return now - self.lease, now + 1
+
+    def _refuse(self, connection: sqlite3.Connection) -> None:
+        """Refuse calls that waited too long, or whose version no worker has."""
+        workers: list[dict[str, str | None]] = [
+            json.loads(tools)
+            for (tools,) in connection.execute("SELECT tools FROM toolstile_workers")
+        ]
+        waiting = connection.execute(
+            "SELECT DISTINCT tool, version FROM toolstile_calls WHERE worker IS NULL"
+        ).fetchall()
+        for tool, version in waiting:
+            known = {tools[tool] for tools in workers if tool in tools}
+            if known and version not in known:
+                self._end(connection, other_version(tool, version, known), tool, version)
+            else:
+                self._end(connection, too_late(tool, workers), tool, version, time.time())
+
+    def _end(
+        self,
+        connection: sqlite3.Connection,
+        outcome: DispatchOutcome,
+        tool: str,
+        version: str | None,
+        begin_by: float | None = None,
+    ) -> None:
+        rows = connection.execute(
+            "SELECT key FROM toolstile_calls WHERE worker IS NULL AND tool = ? AND version IS ? "
+            "AND (? IS NULL OR begin_by < ?)",
+            (tool, version, begin_by, begin_by),
+        ).fetchall()
+        for (key,) in rows:
+            self.marks.begin(key, uuid4().hex, outcome=outcome)
+            connection.execute("DELETE FROM toolstile_calls WHERE key = ?", (key,))
+
+    # --- for workers ---
+
+    def beat(self, worker: str, tools: Mapping[str, str | None]) -> None:
+        """Record a heartbeat of a worker; a worker that was declared dead returns."""
+        statement = "INSERT OR REPLACE INTO toolstile_workers VALUES (?, ?, ?)"
+        self._file.change(statement, worker, json.dumps(tools), time.monotonic())
+
+    def leave(self, worker: str) -> None:
+        """Remove a worker that has ended, and outcomes that are too old."""
+        with self._file.writing() as connection:
+            connection.execute("DELETE FROM toolstile_workers WHERE id = ?", (worker,))
+            connection.execute(
+                "DELETE FROM toolstile_starts WHERE outcome IS NOT NULL AND made_at < ?",
+                (time.time() - KEPT,),
+            )
+
+    def take(
+        self, worker: str, tools: Mapping[str, str | None], number: int
+    ) -> list[DispatchedCall]:
+        """Take the next calls, at most `number`."""
+        wanted = json.dumps([[name, version] for name, version in tools.items()])
+        found = (
+            f"SELECT {_COLUMNS} FROM toolstile_calls WHERE worker IS NULL AND EXISTS "  # noqa: S608 - our columns
+            "(SELECT 1 FROM json_each(?) WHERE json_extract(value, '$[0]') = tool AND "
+            "json_extract(value, '$[1]') IS version) ORDER BY priority DESC, number LIMIT ?"
+        )
+        if not self._file.read(found, wanted, 1):
+            return []
+        with self._file.writing() as connection:
+            rows = connection.execute(found, (wanted, number)).fetchall()
+            for row in rows:
+                connection.execute(
+                    "UPDATE toolstile_calls SET worker = ? WHERE key = ?", (worker, row[0])
+                )
+            return [_call_of(row) for row in rows]
+
+    def to_end(self, worker: str) -> list[tuple[str, str]]:
+        """Return the keys of a worker's calls to end, each with the reason."""
+        return self._file.read(
+            "SELECT key, ending FROM toolstile_calls WHERE worker = ? AND ending IS NOT NULL",
+            worker,
+        )
+
+    def drop(self, worker: str, key: str) -> None:
+        """Remove a call whose outcome is recorded."""
+        self._file.change("DELETE FROM toolstile_calls WHERE key = ? AND worker = ?", key, worker)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    for table in _TABLES:
+        connection.execute(table)
+
+
+def _is_unknown(mark: StartMark) -> bool:
+    return outcome_of(mark).state is DispatchState.UNKNOWN
+
+
+def _call_of(row: Sequence[Any]) -> DispatchedCall:
+    def moment(stamp: Any) -> datetime | None:
+        return None if stamp is None else datetime.fromtimestamp(stamp, UTC)
+
+    call = DispatchedCall(*row)
+    begin_by, deadline = moment(call.begin_by), moment(call.deadline)
+    return call._replace(repeatable=bool(call.repeatable), begin_by=begin_by, deadline=deadline)
+
 
 log = logging.getLogger("toolstile.workers")
 

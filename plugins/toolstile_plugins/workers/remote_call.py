@@ -49,10 +49,8 @@ from toolstile_hookspecs.services.dispatcher import (
 )
 from toolstile_hookspecs.services.ledger import CallEffects
 from toolstile_hookspecs.support.network_errors import mark_sent
-from toolstile_plugins.isolation.messages import MAX_MESSAGE, MessageError, SocketChannel
-from toolstile_plugins.isolation.parent import call_of, result_of
-from toolstile_plugins.isolation.services import serve
-from toolstile_plugins.isolation.values import written
+from toolstile_plugins.isolation.messages import MAX_MESSAGE, MessageError, SocketChannel, written
+from toolstile_plugins.isolation.parent import call_of, result_of, serve
 from toolstile_plugins.workers.connections import HandlerConnections
 from toolstile_plugins.workers.handlers import own_worker
 from toolstile_plugins.workers.outcomes import not_submitted

@@ -23,7 +23,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins import approval
-from toolstile_plugins.approval import terminal
+from toolstile_plugins.approval import dialogue
 from toolstile_plugins.inbox.grants import InboxGrants
 
 pytestmark = pytest.mark.slow
@@ -82,7 +82,7 @@ def person(monkeypatch):
     master, slave = pty.openpty()
     with os.fdopen(os.dup(slave), "w") as out, os.fdopen(os.dup(slave)) as source:
         # Not the ones of `sys` itself, which pytest changes as it likes.
-        monkeypatch.setattr(terminal, "sys", SimpleNamespace(stdin=source, stderr=out))
+        monkeypatch.setattr(dialogue, "sys", SimpleNamespace(stdin=source, stderr=out))
         made = Person(master)
         yield made
         made.leave()

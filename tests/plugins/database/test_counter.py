@@ -12,8 +12,7 @@ from toolstile_hookspecs.testing import CounterContract
 from toolstile_hookspecs.testing.counter import take
 from toolstile_hookspecs.testing.session_store import append, entry_of
 from toolstile_hookspecs.testing.suite import at
-from toolstile_plugins.database.counter import PostgresCounter
-from toolstile_plugins.database.session_store import PostgresSessions
+from toolstile_plugins.database.session_store import PostgresCounter, PostgresSessions
 
 from .conftest import do
 

@@ -21,7 +21,7 @@ from toolstile_hookspecs import (
     ToolContext,
     tool,
 )
-from toolstile_plugins.database import wakeups
+from toolstile_plugins.database import session_store
 from toolstile_plugins.database.settings import DatabaseSettings
 from toolstile_plugins.database.stores import DatabaseStores
 from toolstile_plugins.policies import QuotaPolicy
@@ -65,7 +65,7 @@ def test_hosts_share_a_session(url):
 
 @pytest.mark.slow
 def test_a_loop_goes_on_while_a_call_asks_whether_its_session_has_moved(url, monkeypatch):
-    monkeypatch.setattr(wakeups, "TRUST", -1.0)
+    monkeypatch.setattr(session_store, "TRUST", -1.0)
     turns: list[int] = []
 
     async def call(tools):

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from toolstile_hookspecs.testing.session_store import append, entry_of
-from toolstile_plugins.database import wakeups
+from toolstile_plugins.database import session_store
 
 from .conftest import do, wait_until
 
@@ -62,7 +62,7 @@ def test_news_that_are_none_are_not_minded(mine, other, url):
     hears(mine)
     with psycopg.connect(url, autocommit=True) as connection:
         for news in ("", "x", "1", "1:2:3"):
-            connection.execute("SELECT pg_notify(%s, %s)", (wakeups.CHANNEL, news))
+            connection.execute("SELECT pg_notify(%s, %s)", (session_store.CHANNEL, news))
     append(other, entry_of())
     wait_until(lambda: mine._news.newest("s") == 1)
 
@@ -87,7 +87,7 @@ def test_a_session_that_begins_anew_is_followed_from_there(mine, other):
 
 
 def test_who_hears_nothing_any_more_asks(mine, other, url, monkeypatch):
-    monkeypatch.setattr(wakeups, "_PAUSE", 3600)
+    monkeypatch.setattr(session_store, "_PAUSE", 3600)
     hears(mine)
     do(url, f"SELECT pg_terminate_backend(pid, 5000) {LISTENERS}")
     append(other, entry_of())
@@ -96,7 +96,7 @@ def test_who_hears_nothing_any_more_asks(mine, other, url, monkeypatch):
 
 
 def test_who_has_lost_the_connection_hears_again(mine, other, url, monkeypatch):
-    monkeypatch.setattr(wakeups, "_PAUSE", 0.05)
+    monkeypatch.setattr(session_store, "_PAUSE", 0.05)
     hears(mine)
     do(url, f"SELECT pg_terminate_backend(pid, 5000) {LISTENERS}")
     hears(mine)
@@ -105,7 +105,7 @@ def test_who_has_lost_the_connection_hears_again(mine, other, url, monkeypatch):
 
 
 def test_news_that_never_came_are_asked_for_after_a_while(mine, url, monkeypatch):
-    monkeypatch.setattr(wakeups, "TRUST", 0.2)
+    monkeypatch.setattr(session_store, "TRUST", 0.2)
     hears(mine)
     do(url, "INSERT INTO toolstile_sessions VALUES ('s', 1, 'd', 0, '{}', false)")
     wait_until(lambda: mine.has_moved("s", 0))

@@ -39,8 +39,7 @@ from toolstile_plugins.database.session_store import PostgresDecision
 from toolstile_plugins.inbox import Inbox, resume_pending
 from toolstile_plugins.inbox.sql import SqlApprovals
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
-from toolstile_plugins.ledger.stores.sql import SqlStore
-from toolstile_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore, SqlStore
 from toolstile_plugins.record import RecordFile
 from toolstile_plugins.sessions.sqlite import SqliteDecision
 

@@ -19,7 +19,7 @@ from mcp_types import ElicitResult
 
 from toolstile import Host
 from toolstile_hookspecs import Cancellation, ToolCall
-from toolstile_plugins.approval import terminal
+from toolstile_plugins.approval import dialogue
 from toolstile_plugins.approval.beside import person
 from toolstile_plugins.mcp.server.server import HostServer
 from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession
@@ -96,8 +96,8 @@ class AtTerminal(Person):
         out = self._stack.enter_context(os.fdopen(os.dup(slave), "w"))
         source = self._stack.enter_context(os.fdopen(os.dup(slave)))
         # Not the ones of `sys` itself, which pytest changes as it likes.
-        self._stack.callback(setattr, terminal, "sys", terminal.sys)
-        terminal.sys = SimpleNamespace(stdin=source, stderr=out)  # type: ignore[assignment]
+        self._stack.callback(setattr, dialogue, "sys", dialogue.sys)
+        dialogue.sys = SimpleNamespace(stdin=source, stderr=out)  # type: ignore[assignment]
         self._pool = self._stack.enter_context(ThreadPoolExecutor(4))
         self._text, self._seen = "", 0
 

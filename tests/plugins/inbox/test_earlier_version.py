@@ -12,7 +12,7 @@ import pytest
 from toolstile_hookspecs import Principal
 from toolstile_hookspecs.services.approval_store import GrantRecord
 from toolstile_plugins.approval.grants import GRANT
-from toolstile_plugins.inbox.events import EVENT
+from toolstile_plugins.inbox.inbox import EVENT
 from toolstile_plugins.inbox.seal import Seal
 from toolstile_plugins.inbox.sql import question_of
 

@@ -41,8 +41,8 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_plugins.isolation import messages
-from toolstile_plugins.isolation.messages import SocketChannel
-from toolstile_plugins.isolation.parent import call_of
+from toolstile_plugins.isolation.messages import SocketChannel, fault_of, raised
+from toolstile_plugins.isolation.parent import call_of, serve
 from toolstile_plugins.isolation.proxies import (
     Parent,
     RemoteControl,
@@ -54,8 +54,6 @@ from toolstile_plugins.isolation.proxies import (
     RemoteSlice,
     make_context,
 )
-from toolstile_plugins.isolation.services import serve
-from toolstile_plugins.isolation.values import fault_of, raised
 from toolstile_plugins.vfs import VirtualFilesystem
 
 

@@ -25,10 +25,17 @@ from toolstile import Session
 from toolstile_hookspecs import SnapshotError, Tool, ToolContext, ToolResult
 from toolstile_plugins.isolation.child import run_handler
 from toolstile_plugins.isolation.child_process import outcome_of
-from toolstile_plugins.isolation.messages import Call, Done, decoded, encoded
+from toolstile_plugins.isolation.messages import (
+    Call,
+    Done,
+    HandlerValues,
+    HostValues,
+    decoded,
+    encoded,
+    raised,
+)
 from toolstile_plugins.isolation.parent import call_of, result_of
 from toolstile_plugins.isolation.proxies import Parent
-from toolstile_plugins.isolation.values import HandlerValues, HostValues, raised
 
 
 class Size(IntEnum):

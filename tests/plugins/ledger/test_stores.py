@@ -32,8 +32,7 @@ from toolstile_hookspecs.testing.ledger import NOW, claim_of
 from toolstile_plugins.database.session_store import PostgresSessions
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
-from toolstile_plugins.ledger.stores.sql import Row
-from toolstile_plugins.ledger.stores.sqlite import VERSION, SqliteStore
+from toolstile_plugins.ledger.stores.sqlite import VERSION, Row, SqliteStore
 from toolstile_plugins.sessions.sqlite import SqliteSessions
 
 LetLapse = Callable[[LedgerStore, Claim], None]

@@ -21,8 +21,7 @@ from toolstile_hookspecs.services.dispatcher import (
 )
 from toolstile_hookspecs.testing import DispatcherContract, StartMarksContract
 from toolstile_hookspecs.testing.dispatch_processes import Make
-from toolstile_plugins.workers.local import LocalDispatcher
-from toolstile_plugins.workers.queue_file import CallQueue
+from toolstile_plugins.workers.local import CallQueue, LocalDispatcher
 from toolstile_plugins.workers.settings import WorkersSettings
 
 

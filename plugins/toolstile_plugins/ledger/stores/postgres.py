@@ -12,7 +12,7 @@ from toolstile_hookspecs.services.ledger import RecordedResult
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.leases import Process
-from toolstile_plugins.ledger.stores.sql import (
+from toolstile_plugins.ledger.stores.sqlite import (
     COLUMNS,
     FINISH,
     OPEN,
