@@ -527,25 +527,6 @@ class Overlay:
             _check_mode(path, node)
         return node
 
-    def _check_free(self, source: str, node: Node, target: str, *, overwrite: bool) -> None:
-        """Raise `OSError` unless the node of one path can be put at another path."""
-        there = self._layer.look(target)
-        self._check_writable(target)
-        if there is None:
-            return
-        if there.kind == "directory":
-            raise FileExistsError(
-                f"{target or 'The root'} is a directory that already exists. Give the whole "
-                f"path that {source} is to have, as in {paths.join(target, 'name')}."
-            )
-        if there.kind != "file" or node.kind != "file":
-            raise FileExistsError(f"{target} already exists: {name_of(there)}. Choose another.")
-        if not overwrite:
-            raise FileExistsError(
-                f"{target} already exists. Choose another target, or retry with overwrite."
-            )
-        _check_mode(target, there)
-
     def _make_parents(self, path: str) -> None:
         for directory in reversed(self._missing_parents(path)):
             self._layer.put(directory, directory_node(self._now()))
@@ -564,7 +545,21 @@ class Overlay:
         if paths.is_within(target, source):
             where = "itself" if target == source else f"{target}, a place within itself"
             raise ValueError(f"{source} cannot be {verb} to {where}. Choose another target.")
-        self._check_free(source, node, target, overwrite=overwrite)
+        there = self._layer.look(target)
+        self._check_writable(target)
+        if there is not None:
+            if there.kind == "directory":
+                raise FileExistsError(
+                    f"{target or 'The root'} is a directory that already exists. Give the whole "
+                    f"path that {source} is to have, as in {paths.join(target, 'name')}."
+                )
+            if there.kind != "file" or node.kind != "file":
+                raise FileExistsError(f"{target} already exists: {name_of(there)}. Choose another.")
+            if not overwrite:
+                raise FileExistsError(
+                    f"{target} already exists. Choose another target, or retry with overwrite."
+                )
+            _check_mode(target, there)
         taken = list(self._subtree(source, node, special=False))
         placed = [paths.canonical(f"{target}{path[len(source) :]}") for path, _ in taken]
         self._make_parents(target)

@@ -308,9 +308,6 @@ def outside_repository(root: Path) -> Path | None:
     """Return the git directory outside of a workspace that the workspace needs, or None.
 
     For a linked worktree it is the directory of the whole repository, which has the commits.
-
-    Args:
-        root: The directory of the workspace.
     """
     with suppress(OSError, ValueError):
         found = Path(_directories_of(str(root))[1]).resolve()

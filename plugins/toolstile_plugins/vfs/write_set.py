@@ -37,11 +37,6 @@ class Layer(Base):
     A layer costs as much as its changes, whatever the size of the tree. The first look at a path
     pins the path: if the base shows another state later, that is a conflict. Names and nodes of
     directories are not pinned.
-
-    Attributes:
-        conflicted: Whether the base was found to have changed.
-        changed_late: Whether something was put or removed since it was set to False.
-        watches: The watches over files that programs read; they are closed with the branch.
     """
 
     def __init__(self, base: Base) -> None:
@@ -53,7 +48,9 @@ class Layer(Base):
         self._made: dict[str, Node | None] = {}
         self._made_in: dict[str, dict[str, None]] = {}
         self._closed: str | None = None
-        self.conflicted = self.changed_late = False
+        self.conflicted = False  # whether the base was found to have changed
+        self.changed_late = False  # whether something was put or removed since this was set
+        # Over files that programs read; they are closed with the branch.
         self.watches: tuple[WatchMark, ...] = ()
         # Handlers may use threads, and nested calls that run side by side share this layer.
         self._lock = threading.RLock()

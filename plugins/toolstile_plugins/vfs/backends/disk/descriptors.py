@@ -27,10 +27,7 @@ REMEDY: Final = "Choose another path, or let a person change the mode."
 def check_changeable(root: int, directory: str, opened: Container[str] = ()) -> None:
     """Raise `OSError` unless a rename from the root can change entries of a directory.
 
-    Args:
-        root: The descriptor of the root.
-        directory: The directory; it may still have to be made.
-        opened: The directories whose modes the commit opens before.
+    It may still have to be made. The commit opens the modes of the directories `opened` before.
     """
     for path in (directory, *paths.ancestors(directory), ""):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -226,15 +223,11 @@ def change_mode(directory: int, name: str, mode: int) -> None:
 
 
 class Hold:
-    """The lock of a workspace. No other call commits before its release.
-
-    Attributes:
-        area: Descriptor of `.toolstile/`.
-        watches: The names of the watch files there; no watch is added under the lock.
-    """
+    """The lock of a workspace. No other call commits before its release."""
 
     def __init__(self, area: int, opened: ExitStack) -> None:
-        self.area = area
+        self.area = area  # descriptor of `.toolstile/`
+        # The names of the watch files there; no watch is added under the lock.
         self.watches: list[str] = []
         self._opened = opened
 
@@ -255,13 +248,9 @@ class WorkspaceLock:
         self._root = root
 
     def try_hold(self, *, create: bool) -> Hold | None:
-        """Take the lock without waiting.
+        """Take the lock without waiting; `create` makes `.toolstile/` if it does not exist.
 
-        Args:
-            create: Whether to make `.toolstile/` if it does not exist.
-
-        Returns:
-            The lock; None if another commit has it, or `.toolstile/` does not exist.
+        Returns None if another commit has the lock, or `.toolstile/` does not exist.
         """
         area = self._open(create=create)
         if area is None:
@@ -334,13 +323,8 @@ class WatchFile:
     """A watch, set while no commit has the lock of the workspace.
 
     Its file is locked as long as its process lives. A commit marks the watch by removing its file:
-    that needs no disk space, and a killed process leaves nothing.
-
-    Args:
-        area: Descriptor of `.toolstile/`.
-
-    Attributes:
-        began_ns: The start of the watch, by the clock of the file system.
+    that needs no disk space, and a killed process leaves nothing. `began_ns` is the start of the
+    watch, by the clock of the file system.
     """
 
     def __init__(self, area: int) -> None:
@@ -400,14 +384,10 @@ _MAX_HASHED_BYTES: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The state of a file, a link, a FIFO or the like.
+    """The state of a file, a link, a FIFO or the like."""
 
-    Args:
-        stamp: Identity, size and times.
-        digest: The SHA-256 in hex of a link's text, or of a file whose times could miss a change.
-    """
-
-    stamp: Stamp
+    stamp: Stamp  # identity, size and times
+    # The SHA-256 in hex of a link's text, or of a file whose times could miss a change.
     digest: str | None = field(default=None, compare=False)
 
 

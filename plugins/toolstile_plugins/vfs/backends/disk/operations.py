@@ -157,8 +157,7 @@ class Slots:
             self.close()
 
     def _names(self) -> list[str]:
-        with os.scandir(self.descriptor) as entries:
-            return [entry.name for entry in entries]
+        return os.listdir(self.descriptor)  # noqa: PTH208 - of a descriptor
 
 
 @cache

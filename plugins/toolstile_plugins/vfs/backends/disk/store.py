@@ -138,12 +138,7 @@ Decided = Callable[[str], bool | None]
 
 
 class UndecidedError(RecoveryError):
-    """The decider does not know yet whether a commit was decided.
-
-    Args:
-        reason: Why.
-        record: The commit.
-    """
+    """The decider does not know yet whether a commit was decided."""
 
     def __init__(self, reason: str, record: Record) -> None:
         super().__init__(reason)
@@ -162,22 +157,18 @@ class Undecided(NamedTuple):
 
 
 class CommitArea:
-    """The commits of a workspace; `root` returns its descriptor, messages have its `name`.
-
-    Attributes:
-        stopped: The commit that recovery could not finish, and the reason. No call can commit
-            before it is finished.
-        undecided: The commits whose decision is unknown. They block their own paths only.
-        decided: Returns whether the call of a key was committed; None until there is a decider.
-    """
+    """The commits of a workspace; `root` returns its descriptor, messages have its `name`."""
 
     def __init__(self, root: Callable[[], int], name: str, *, fsync: bool, steps: Steps) -> None:
         self._root = root
         self._name = name
         self._fsync = fsync
         self._steps = steps
+        # The commit that recovery could not finish, and the reason. No call can commit before.
         self.stopped: str | None = None
+        # The commits whose decision is unknown. They block their own paths only.
         self.undecided: tuple[Undecided, ...] = ()
+        # Returns whether the call of a key was committed; None until there is a decider.
         self.decided: Decided | None = None
 
     def prepare(self, hold: Hold, changes: Changes) -> DiskTransaction:
@@ -197,11 +188,7 @@ class CommitArea:
         return DiskTransaction(self._name, hold, slots, work, self._fsync, self._steps)
 
     def finish_others(self, hold: Hold, paths: Iterable[str] | None = None) -> None:
-        """Finish the commits of killed processes.
-
-        Args:
-            hold: The lock of the workspace.
-            paths: The paths that the caller needs; None for all.
+        """Finish the commits of killed processes; the caller needs `paths`, None for all.
 
         Raises:
             RecoveryError: A commit cannot be finished, or the decision about one of the paths is
@@ -236,7 +223,15 @@ class CommitArea:
                 slots.remove()
             except UndecidedError as error:
                 paths = frozenset(operation.path for operation in error.record.operations)
-                waiting = Undecided(self._wait_report(name, error, sorted(paths)), paths)
+                told = (
+                    f"The workspace was left in the middle of a commit of {shown(paths)}, and "
+                    f"whether it was decided is unknown: {error}. Nothing was overwritten. Calls "
+                    "that use these paths are refused until the decision is known; each of them "
+                    f"asks for it again. If it stays unknown, remove {RESERVED}/{name}, which "
+                    "holds its new and former contents, to abandon it half done. This requires "
+                    "human intervention."
+                )
+                waiting = Undecided(told, paths)
                 undecided.append(waiting)
                 # No warning at the start, because the decider registers a moment later.
                 if waiting.message not in known and self.decided is not None:
@@ -273,31 +268,19 @@ class CommitArea:
                 work.sync()
 
     def _report(self, name: str, error: BaseException) -> str:
+        cause = str(error)
+        if isinstance(error, OSError):
+            where = f"{named(error)}: " if named(error) else ""
+            cause = f"{where}{error.strerror or error}"
+        elif not isinstance(error, RecoveryError):
+            cause = f"that was ended by {type(error).__name__}"
         return (
             "The workspace was left in the middle of a commit, which cannot be "
-            f"finished: {_cause(error)}. Nothing was overwritten, and nothing can be committed "
+            f"finished: {cause}. Nothing was overwritten, and nothing can be committed "
             "until a person decides: put the files back as they were, and it is finished; or "
             f"remove {RESERVED}/{name}, which holds its new and former contents, to abandon it "
             "half done. This requires human intervention."
         )
-
-    def _wait_report(self, name: str, error: UndecidedError, paths: list[str]) -> str:
-        return (
-            f"The workspace was left in the middle of a commit of {shown(paths)}, and whether it "
-            f"was decided is unknown: {_cause(error)}. Nothing was overwritten. Calls that use "
-            "these paths are refused until the decision is known; each of them asks for it again. "
-            f"If it stays unknown, remove {RESERVED}/{name}, which holds its new and former "
-            "contents, to abandon it half done. This requires human intervention."
-        )
-
-
-def _cause(error: BaseException) -> str:
-    if isinstance(error, RecoveryError):
-        return str(error)
-    if not isinstance(error, OSError):
-        return f"that was ended by {type(error).__name__}"
-    where = f"{named(error)}: " if named(error) else ""
-    return f"{where}{error.strerror or error}"
 
 
 def _is_decided(record: Record, decided: Decided | None) -> bool:
@@ -525,9 +508,7 @@ class DiskStore(Store):
     def recover(self, decided: Callable[[str], bool | None]) -> None:
         """After a crash, finish decided commits and drop all others; see `stopped`.
 
-        Args:
-            decided: Returns whether the call of a top-level key was committed; None while that is
-                unknown. The store asks it later, too, after other processes have died.
+        The store asks `decided` later, too, after other processes have died.
         """
         self._area.decided = decided
         self._finish_others()
