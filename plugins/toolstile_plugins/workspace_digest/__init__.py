@@ -14,10 +14,10 @@ from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.workspace_digest.settings import DigestConfig
 
 if TYPE_CHECKING:
-    from toolstile_plugins.workspace_digest.section import WorkspaceDigestSection
-    from toolstile_plugins.workspace_digest.survey import (
+    from toolstile_plugins.workspace_digest.digest import (
         DirectoryDigest,
         WorkspaceDigest,
+        WorkspaceDigestSection,
         clear_workspace_digest,
         latest_workspace_digest,
         set_workspace_digest,
@@ -41,9 +41,8 @@ toolstile_on_request = dict.fromkeys(
 __getattr__ = late_names(
     __name__,
     {
-        "section": "WorkspaceDigestSection",
-        "survey": "DirectoryDigest WorkspaceDigest clear_workspace_digest latest_workspace_digest "
-        "set_workspace_digest",
+        "digest": "DirectoryDigest WorkspaceDigest WorkspaceDigestSection clear_workspace_digest "
+        "latest_workspace_digest set_workspace_digest",
     },
 )
 
@@ -57,6 +56,6 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_sections(settings: DigestConfig) -> list[Section]:
     """Offer the digest."""
-    from toolstile_plugins.workspace_digest.section import WorkspaceDigestSection
+    from toolstile_plugins.workspace_digest.digest import WorkspaceDigestSection
 
     return [WorkspaceDigestSection(config=settings)]

@@ -29,7 +29,7 @@ from toolstile_plugins.workspace_digest import (
     latest_workspace_digest,
     set_workspace_digest,
 )
-from toolstile_plugins.workspace_digest.section import PLACEHOLDER
+from toolstile_plugins.workspace_digest.digest import PLACEHOLDER
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 KEY = "workspace-digest"

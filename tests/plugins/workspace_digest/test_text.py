@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from toolstile_plugins.vfs import Mount, VfsConfig, VirtualFilesystem, open_workspace
+from toolstile_plugins.workspace_digest.digest import Made, Survey, make_digest
 from toolstile_plugins.workspace_digest.settings import DigestConfig
-from toolstile_plugins.workspace_digest.survey import Made, Survey, make_digest
 
 WHOLE = """\
 6 files, 236 bytes. bakery: Bread by post.
