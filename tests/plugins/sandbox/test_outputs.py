@@ -9,7 +9,7 @@ import pytest
 
 from toolstile_hookspecs import ApprovalRequest, Outcome, ToolCall
 from toolstile_plugins.sandbox.backend import CommandResult
-from toolstile_plugins.sandbox.process import Collected
+from toolstile_plugins.sandbox.shell import Collected
 
 Open = Callable[..., Any]
 NUMBERS = 150_000
