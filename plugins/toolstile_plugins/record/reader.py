@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toolstile_hookspecs import RequestTurn, Status
-from toolstile_plugins.record.hash_chain import Chain, Damage, Fault
+from toolstile_plugins.record.file import Chain, Damage, Fault
 from toolstile_plugins.record.schema import (
     Begin,
     End,

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from toolstile_plugins.record.hash_chain import START, Chain, Damage, Fault, read_link, seal
+from toolstile_plugins.record.file import START, Chain, Damage, Fault, read_link, seal
 
 
 def written(*contents: object) -> list[bytes]:

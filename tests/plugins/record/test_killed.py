@@ -12,7 +12,7 @@ import time
 import pytest
 
 from toolstile_plugins.record import Recording, verify
-from toolstile_plugins.record.hash_chain import Damage
+from toolstile_plugins.record.file import Damage
 
 RUNS = 25
 

@@ -19,7 +19,7 @@ from unittest.mock import Mock
 import pytest
 
 from toolstile_plugins.record import RecordError, RecordFile, verify
-from toolstile_plugins.record.hash_chain import Chain, Damage, read_link, seal
+from toolstile_plugins.record.file import Chain, Damage, read_link, seal
 
 HOLDER = """
 import sys
