@@ -32,7 +32,7 @@ async def test_sections_are_prompts_and_their_placeholders_arguments(connect):
         greeting = await client.get_prompt("greeting", {"name": "Ada", "language": "French"})
         with pytest.raises(MCPError, match="needs: language"):
             await client.get_prompt("greeting", {"name": "Ada"})
-        with pytest.raises(MCPError, match="no prompt 'nothing'"):
+        with pytest.raises(MCPError, match="The prompt 'nothing' is unknown"):
             await client.get_prompt("nothing")
     arguments = prompts["greeting"].arguments
     assert arguments is not None
