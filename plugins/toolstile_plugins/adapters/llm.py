@@ -24,13 +24,7 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_plugins.adapters import shared
-from toolstile_plugins.adapters.shared import (
-    ForeignRun,
-    answer,
-    foreign_tool,
-    importing,
-    offered,
-)
+from toolstile_plugins.adapters.shared import answer, importing
 from toolstile_plugins.dialects.parse import opened
 
 with importing("llm"):
@@ -84,7 +78,7 @@ def toolset(
             dict(shown.parameters),
             _offered(calls, shown.name, is_async=side_by_side),
         )
-        for shown in offered(tools)
+        for shown in shared.offered(tools)
     ]
 
 
@@ -109,7 +103,7 @@ def governed(theirs: Iterable[ToolDef], tools: ExecutorHandle) -> list[ToolDef]:
     calls = _Calls(tools)
     found = _tools_of(theirs)
     for tool in found:
-        foreign_tool(tools, tool.name, "foreign_tools(theirs)")
+        shared.foreign_tool(tools, tool.name, "foreign_tools(theirs)")
     return [replace(tool, implementation=_governed(calls, tool)) for tool in found]
 
 
@@ -167,12 +161,12 @@ def _governed(calls: _Calls, tool: Any) -> _Implementation:
         return lambda arguments: theirs(**arguments, **more)
 
     def now(call: llm.ToolCall) -> Any:
-        run = ForeignRun(_PAUSES)
+        run = shared.ForeignRun(_PAUSES)
         with run.steering():
             return run.given(calls.now(_call(tool.name, call), run.using_sync(bound(call))))
 
     async def later(call: llm.ToolCall) -> Any:
-        run, start = ForeignRun(_PAUSES), bound(call)
+        run, start = shared.ForeignRun(_PAUSES), bound(call)
 
         async def within(arguments: dict[str, Any]) -> Any:
             if inspect.iscoroutinefunction(theirs):

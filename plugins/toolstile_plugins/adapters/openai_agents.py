@@ -37,24 +37,15 @@ from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.execution.prompt_tools import section_tools
 from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.support.eager_task import begin
-from toolstile_plugins.adapters.shared import (
-    ForeignPause,
-    ForeignRun,
-    digest_of,
-    foreign_tool,
-    importing,
-    read_json,
-)
+from toolstile_plugins.adapters import shared
 from toolstile_plugins.adapters.turns import Turns
 from toolstile_plugins.dialects.parse import opened
 
-with importing("openai-agents"):
+with shared.importing("openai-agents"):
     from agents import FunctionTool, RunContextWrapper, RunState, Tool, ToolApprovalItem
     from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
     from agents.tool_context import ToolContext
     from agents.tracing import FunctionSpanData, get_current_span, get_current_trace
-
-    from toolstile_plugins.adapters import shared
 
 
 class _Paused(Exception):
@@ -108,7 +99,7 @@ def governed(theirs: Iterable[Tool], tools: ExecutorHandle) -> list[Tool]:
     gate = _Gate(tools)
     found = [_function_tool(tool) for tool in theirs]
     for tool in found:
-        foreign_tool(tools, tool.name, "foreign_tools(theirs)")
+        shared.foreign_tool(tools, tool.name, "foreign_tools(theirs)")
     return [_governed(gate, tool) for tool in found]
 
 
@@ -162,7 +153,7 @@ class _Tool(FunctionTool):
     @property
     def needs_approval(self) -> Any:
         text = _arguments()
-        return self._asks if text is None or isinstance(read_json(text), dict) else False
+        return self._asks if text is None or isinstance(shared.read_json(text), dict) else False
 
     @needs_approval.setter
     def needs_approval(self, asks: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -209,7 +200,7 @@ def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
         return visit.question is not None
 
     async def invoke(context: ToolContext[Any], text: str) -> Any:
-        run = ForeignRun((_Paused,))
+        run = shared.ForeignRun((_Paused,))
 
         async def within(arguments: dict[str, Any]) -> Any:
             returned = await bare.on_invoke_tool(context, json.dumps(arguments))
@@ -222,7 +213,7 @@ def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
 
         try:
             outcome = await gate.outcome(context, theirs.name, text, run.using(within))
-        except ForeignPause:
+        except shared.ForeignPause:
             return None  # the SDK finds the interruptions of an agent as a tool by itself
         return run.given(outcome)
 
@@ -311,7 +302,7 @@ def _call(name: str, given: str | dict[str, Any], call_id: str) -> ToolCall:
         # Some providers send nothing for a tool without arguments.
         return ToolCall(name, given if given.strip() else "{}", provider_id=call_id)
     text = _arguments()
-    arguments = given if text is None or read_json(text) != given else text
+    arguments = given if text is None or shared.read_json(text) != given else text
     return ToolCall(name, arguments, provider_id=call_id)
 
 
@@ -325,7 +316,7 @@ def _of_run(context: RunContextWrapper[Any], call: ToolCall) -> ToolCall:
         return call
     # Several runs may share a trace, and a model may use an id again.
     said = json.dumps(context.turn_input, sort_keys=True, default=str)
-    digest = hashlib.sha256(f"{said} {digest_of(call)}".encode()).hexdigest()[:32]
+    digest = hashlib.sha256(f"{said} {shared.digest_of(call)}".encode()).hexdigest()[:32]
     return replace(call, id=f"{trace.trace_id}/{reply}/{call.provider_id}/{digest}")
 
 
@@ -410,9 +401,9 @@ class HeldVisit(Visit):
         """Roll the call back: the tool asks by its own rule, and its call is made later."""
 
         async def pause(_: dict[str, Any], __: OurContext) -> Any:
-            raise ForeignPause
+            raise shared.ForeignPause
 
-        with suppress(ForeignPause):
+        with suppress(shared.ForeignPause):
             await self.end(pause)
 
     async def _run(self, arguments: dict[str, Any], context: OurContext) -> Any:

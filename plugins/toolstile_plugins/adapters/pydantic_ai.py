@@ -22,18 +22,11 @@ from toolstile_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
-from toolstile_plugins.adapters.shared import (
-    TOKEN,
-    ForeignRun,
-    foreign_tool,
-    importing,
-    offered,
-    question,
-)
+from toolstile_plugins.adapters import shared
 from toolstile_plugins.adapters.turns import Turns, id_in
 from toolstile_plugins.dialects.parse import opened
 
-with importing("pydantic-ai"):
+with shared.importing("pydantic-ai"):
     from pydantic_ai import (
         AbstractToolset,
         ApprovalRequired,
@@ -137,7 +130,7 @@ class OfferedToolset(AbstractToolset[Any]):
                 max_retries=0,
                 args_validator=_AsGiven(),
             )
-            for shown in offered(self.calls.tools)
+            for shown in shared.offered(self.calls.tools)
         }
 
     async def call_tool(
@@ -160,7 +153,7 @@ class GovernedToolset(WrapperToolset[Any]):
         """Return their tools; their arguments are validated within our call."""
         found = await super().get_tools(ctx)
         for name in found:
-            foreign_tool(self.calls.tools, name, "foreign_tools(toolset)")
+            shared.foreign_tool(self.calls.tools, name, "foreign_tools(toolset)")
         return {
             name: _Governed(
                 toolset=tool.toolset,
@@ -175,7 +168,7 @@ class GovernedToolset(WrapperToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        run = ForeignRun((ApprovalRequired, CallDeferred), (ModelRetry, ToolFailed))
+        run = shared.ForeignRun((ApprovalRequired, CallDeferred), (ModelRetry, ToolFailed))
         theirs = tool.theirs if isinstance(tool, _Governed) else tool
 
         async def call(arguments: dict[str, Any]) -> Any:
@@ -230,7 +223,7 @@ class _Calls:
             reply = f"{run}/{sum(each.run_id == run for each in replies)}"
             call = replace(call, id=id_in(reply, id_, ids, arguments))
         metadata = cast("dict[str, str] | None", ctx.tool_call_metadata)
-        token = metadata.get(TOKEN) if metadata and ctx.tool_call_approved else None
+        token = metadata.get(shared.TOKEN) if metadata and ctx.tool_call_approved else None
         if token is None:  # our stages did not ask a person
             outcome = await self.turns.dispatch(call, (ctx.run_id, ctx.run_step), ids, using)
         else:
@@ -240,7 +233,7 @@ class _Calls:
                 call, answer = replace(call, arguments=asked[0]), ApprovalAnswer.edit(arguments)
             outcome = await self.tools.aresume(call, token, answer, using=using)
         if outcome.status is Status.PENDING:
-            raise ApprovalRequired(metadata=question(outcome))
+            raise ApprovalRequired(metadata=shared.question(outcome))
         return outcome
 
 

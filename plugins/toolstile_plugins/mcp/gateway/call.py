@@ -15,17 +15,6 @@ from typing import Any, Final
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client import InputRequiredRoundsExceededError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    PARSE_ERROR,
-    REQUEST_TIMEOUT,
-    URL_ELICITATION_REQUIRED,
-)
 from pydantic import ValidationError
 
 from toolstile_hookspecs import (
@@ -48,6 +37,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import SchemaCodec, Unchecked, in_one_line
 from toolstile_hookspecs.support.text import counted, for_model
+from toolstile_plugins.mcp.gateway import transports
 from toolstile_plugins.mcp.gateway.connection import REFUSED, Connection
 from toolstile_plugins.mcp.gateway.errors import (
     ServerFault,
@@ -58,14 +48,6 @@ from toolstile_plugins.mcp.gateway.errors import (
     told,
 )
 from toolstile_plugins.mcp.gateway.tools import Definition, enforceable
-from toolstile_plugins.mcp.gateway.transports import (
-    CUT,
-    NO_ANSWER,
-    NOT_SENT,
-    NOT_TAKEN,
-    REDIRECT,
-    UNREAD,
-)
 from toolstile_plugins.mcp.settings import ServerSettings
 
 PARTS: Final = 1000
@@ -169,7 +151,9 @@ TRACE: Final = ("traceparent", "tracestate", "baggage")
 """The part of a call's `meta` that a server gets: the parent of its spans."""
 SESSION_GONE: Final = "Session terminated"
 CLOSED: Final = "Connection closed"
-ASKING: Final = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
+ASKING: Final = frozenset(
+    {types.MISSING_REQUIRED_CLIENT_CAPABILITY, types.URL_ELICITATION_REQUIRED}
+)
 """Errors of a server that must ask its client for something, and cannot."""
 _ASKED: Final = re.compile(
     r"elicitation/create|sampling/createMessage|roots/list"
@@ -179,17 +163,21 @@ _ASKED: Final = re.compile(
 )
 """The words of servers that notice that they cannot ask."""
 ADVICE: Final[Mapping[int, str]] = {
-    INVALID_REQUEST: "It does not take this call from here. Do without the tool.",
-    METHOD_NOT_FOUND: "It does not offer this here. Do without the tool.",
-    INVALID_PARAMS: "Check the arguments, then retry once.",
-    INTERNAL_ERROR: "The fault is its own. Retry once; if it fails again, do without the tool.",
+    types.INVALID_REQUEST: "It does not take this call from here. Do without the tool.",
+    types.METHOD_NOT_FOUND: "It does not offer this here. Do without the tool.",
+    types.INVALID_PARAMS: "Check the arguments, then retry once.",
+    types.INTERNAL_ERROR: (
+        "The fault is its own. Retry once; if it fails again, do without the tool."
+    ),
     -32002: "The arguments name something that is not there. Name another, then retry once.",
     429: "Retry later.",
-    URL_ELICITATION_REQUIRED: "The user has to open an address first. Tell them, and retry then.",
+    types.URL_ELICITATION_REQUIRED: (
+        "The user has to open an address first. Tell them, and retry then."
+    ),
 }
 """The next step of a model, by the code of a server's error."""
 OTHERWISE: Final = "Change the value it names, then retry once, or do without the tool."
-UNANSWERED: Final = frozenset({CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT})
+UNANSWERED: Final = frozenset({types.CONNECTION_CLOSED, types.PARSE_ERROR, types.REQUEST_TIMEOUT})
 """Errors that stand for an answer that cannot come."""
 
 Report = Callable[[float, float | None, str | None], None]
@@ -228,7 +216,7 @@ class Calling:
             # Only the transport times out by itself: a limit of the call cancels it.
             raise self.unreachable("it does not read its input") from None
         except MCPError as error:
-            if again and error.code == INVALID_REQUEST and error.message == SESSION_GONE:
+            if again and error.code == types.INVALID_REQUEST and error.message == SESSION_GONE:
                 # The server has forgotten the session, and has not looked at the call.
                 self._connection.lose(client, "it has ended the session")
                 return await self.send(definition, arguments, context, report, again=False)
@@ -277,7 +265,7 @@ class Calling:
                 meta=came or None,  # type: ignore[arg-type]  # further keys are allowed
             )
         except InputRequiredRoundsExceededError as error:
-            raise MCPError(INVALID_REQUEST, "it asks for input again and again") from error
+            raise MCPError(types.INVALID_REQUEST, "it asks for input again and again") from error
 
     def _asked(self) -> str:
         return (
@@ -303,10 +291,11 @@ class Calling:
     ) -> ToolResult[Contents]:
         tool = one_line(definition.name, 80)
         why = one_line(self._connection.explain(error.message), 300)
-        if error.message.startswith(NOT_SENT):
+        if error.message.startswith(transports.NOT_SENT):
             raise self.unreachable(why.rstrip("."))
         if not self._is_answer(error):
-            if error.code == CONNECTION_CLOSED and not error.message.startswith(CUT):
+            was_cut = error.message.startswith(transports.CUT)
+            if error.code == types.CONNECTION_CLOSED and not was_cut:
                 why = self._connection.lose(client, why)
             raise self._unknown(definition, why) from error
         if error.data:
@@ -318,7 +307,7 @@ class Calling:
         )
         text = found[1].strip() if found else ""
         delay = text and f"after {text}{' s' if text.replace('.', '', 1).isdigit() else ''}"
-        if error.message.startswith((REDIRECT, NOT_TAKEN)):
+        if error.message.startswith((transports.REDIRECT, transports.NOT_TAKEN)):
             return ToolResult.error(
                 f"The MCP server {self._server} did not take {tool}: {why.rstrip('.')}. Retry "
                 f"{delay or 'later'}; if it stays so, this requires human intervention."
@@ -327,7 +316,7 @@ class Calling:
             return ToolResult.error(self._asked())
         said = one_line(error.message, 1000).rstrip(".")
         remedy = ADVICE.get(error.code, OTHERWISE)
-        if error.code == URL_ELICITATION_REQUIRED:
+        if error.code == types.URL_ELICITATION_REQUIRED:
             address = re.search(r'"(https?://[^"\\\s]{1,500})"', json.dumps(error.data))
             remedy += f" It is {address[1]}" if address else ""
         elif asked:
@@ -339,9 +328,9 @@ class Calling:
         )
 
     def _is_answer(self, error: MCPError) -> bool:
-        if error.message.startswith((NO_ANSWER, *UNREAD)):
+        if error.message.startswith((transports.NO_ANSWER, *transports.UNREAD)):
             return False
-        if error.code == CONNECTION_CLOSED:
+        if error.code == types.CONNECTION_CLOSED:
             # Servers use this code for errors of any kind.
             return not (error.message == CLOSED or self._connection.has_broken(error.message))
         return error.code not in UNANSWERED

@@ -27,7 +27,6 @@ from mcp.client._transport import ReadStream, TransportStreams
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR
 
 from toolstile_hookspecs import hide
 from toolstile_plugins.mcp.gateway.errors import NESTED_DEEPER, ServerBroken, amount, one_line, told
@@ -312,7 +311,7 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
 
 def _error(message: str, data: object = None) -> httpx2.Response:
     """Return an answer that the SDK takes for an error of this request alone."""
-    error = {"code": INTERNAL_ERROR, "message": message, "data": data}
+    error = {"code": types.INTERNAL_ERROR, "message": message, "data": data}
     answer = {"jsonrpc": "2.0", "id": None, "error": error}
     return httpx2.Response(HTTPStatus.SERVICE_UNAVAILABLE, json=answer)
 

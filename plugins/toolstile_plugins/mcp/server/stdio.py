@@ -13,17 +13,10 @@ from collections.abc import Collection, Generator, Iterator, Mapping
 from typing import Any, Final, cast
 
 import anyio
+import mcp_types as types
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCNotification,
-    RequestId,
-)
 from mcp_types.methods import SPEC_CLIENT_METHODS
 from pydantic import ValidationError
 
@@ -94,10 +87,10 @@ class Incoming(ObjectReceiveStream[SessionMessage]):
                     await self._answers.send(_answer_to(item))
                 # The SDK ignores a request without an id.
                 elif (
-                    isinstance(item.message, JSONRPCNotification)
+                    isinstance(item.message, types.JSONRPCNotification)
                     and item.message.method in SPEC_CLIENT_METHODS
                 ):
-                    await self._answers.send(_error(None, INVALID_REQUEST, NO_ID))
+                    await self._answers.send(_error(None, types.INVALID_REQUEST, NO_ID))
                 else:
                     return cast("SessionMessage", item)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -111,20 +104,20 @@ def _answer_to(fault: Exception) -> SessionMessage:
     """Return the error that answers a faulty message, with its id if that can be read."""
     faults = fault.errors(include_url=False) if isinstance(fault, ValidationError) else []
     if faults and faults[0]["type"] != "json_invalid":
-        code, message = INVALID_REQUEST, NO_MESSAGE
+        code, message = types.INVALID_REQUEST, NO_MESSAGE
         ids = (_id_of(error["input"]) for error in faults)
         number = next((id_ for id_ in ids if id_ is not None), None)
     else:
-        code, message = PARSE_ERROR, NO_JSON
+        code, message = types.PARSE_ERROR, NO_JSON
         number = _id_of(_read(faults[0]["input"])) if faults else None
         if number is not None:
             message = UNREADABLE
     return _error(number, code, message)
 
 
-def _error(number: RequestId | None, code: int, message: str) -> SessionMessage:
-    error = ErrorData(code=code, message=message)
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
+def _error(number: types.RequestId | None, code: int, message: str) -> SessionMessage:
+    error = types.ErrorData(code=code, message=message)
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
 
 def _read(line: object) -> object:
@@ -135,7 +128,7 @@ def _read(line: object) -> object:
         return None
 
 
-def _id_of(message: object) -> RequestId | None:
+def _id_of(message: object) -> types.RequestId | None:
     if not isinstance(message, Mapping) or "method" not in message:
         return None
     number = cast("Mapping[str, object]", message).get("id")
