@@ -10,6 +10,7 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ settings.register_profile(
 )
 settings.load_profile("toolstile")
 
+
+HERE: Final = Path(__file__).parent
 
 LONG: Final = {
     "adapters/test_claude_sessions.py": 99,
@@ -58,6 +61,12 @@ SOME: Final = 8
 
 MANY: Final = 4
 """The cases of one slow test in the default run, about; the others are long."""
+
+ALL_SLOW: Final = re.compile(r"^pytestmark = \[?pytest\.mark\.(slow|long)\b", re.MULTILINE)
+"""The mark of a file without a test that is not slow."""
+
+SOME_SLOW: Final = re.compile(r"\b(slow|long|long_if|much_alike)\b")
+"""A file without such a word marks no test as slow."""
 
 LONGEST: Final = ("test_bfcl.py", "test_house.py", "test_stored_names.py", "test_types.py")
 """The files that take longest."""
@@ -104,6 +113,30 @@ def pytest_configure(config: pytest.Config) -> None:
     connection = getattr(getattr(config, "failures_db", None), "sock", None)
     if connection is not None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files in which `-m` chooses nothing: each process would import them all."""
+    chosen = str(config.option.markexpr)
+    if collection_path.suffix != ".py" or not chosen.startswith(("slow", "long", "not slow")):
+        return None
+    if chosen.startswith("not"):
+        leaves_out = ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) is not None
+    else:
+        # A fixture of a folder may mark some of its parameters.
+        near = [path for path in collection_path.parents if path.is_relative_to(HERE)]
+        leaves_out = not (_has_slow(collection_path) or any(map(_has_slow_fixtures, near)))
+    return leaves_out or None
+
+
+@cache
+def _has_slow_fixtures(folder: Path) -> bool:
+    support = (path for path in folder.glob("*.py") if not path.name.startswith("test_"))
+    return folder != HERE and any(map(_has_slow, support))
+
+
+def _has_slow(path: Path) -> bool:
+    return SOME_SLOW.search(path.read_text(encoding="utf-8")) is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -97,7 +97,7 @@ def test_every_store_takes_it(
         with host.executor(session_id="s") as tools:
             ledger: Any = tools.resources.get(EffectLedger).store
             sessions: Any = tools.resources.get(SessionStore)  # type: ignore[type-abstract]
-            assert ledger._file.read(asked) == sessions.file.read(asked) == [(mode,)]
+            assert ledger._database.read(asked) == sessions.file.read(asked) == [(mode,)]
             host.call("save", text="a")
             synced.clear()  # names of new files are synced in any case
             assert host.call("save", text="b") == "b"
