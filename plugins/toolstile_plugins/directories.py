@@ -33,12 +33,7 @@ def make_directory_of(file: Path) -> None:
 
 
 def file_finding(file: Path, role: str) -> Diagnostic:
-    """Return whether a file can be written, or made; nothing is changed.
-
-    Args:
-        file: The file.
-        role: Its use, such as `ledger`.
-    """
+    """Return whether a file with a role, such as `ledger`, can be written or made."""
     subject = f"{role} {file}"
     if file.is_dir():
         return Diagnostic.error(subject, "It is a directory.", "Configure the path of a file.")
@@ -56,10 +51,7 @@ def database_finding(
 ) -> Diagnostic:
     """Return whether a SQLite file can be used and written, or made; nothing is changed.
 
-    Args:
-        file: The file.
-        role: Its use, such as `ledger`.
-        fault_of: Returns why its content cannot be used, and a remedy; None if it can.
+    `fault_of` returns why its content cannot be used, and a remedy; None if it can.
     """
     import sqlite3  # late: only `toolstile doctor` comes here
 
@@ -85,13 +77,7 @@ def database_finding(
 
 
 def appended_finding(file: Path, role: str, setting: str) -> Diagnostic:
-    """Return whether a file can be appended to; its directory must exist.
-
-    Args:
-        file: The file.
-        role: Its use, such as `record`.
-        setting: Its setting in the configuration.
-    """
+    """Return whether a file can be appended to; its directory must exist."""
     if file.absolute().parent.is_dir():
         return file_finding(file, role)
     return Diagnostic.error(
@@ -102,12 +88,7 @@ def appended_finding(file: Path, role: str, setting: str) -> Diagnostic:
 
 
 def folder_finding(folder: Path, role: str) -> Diagnostic:
-    """Return whether files can be made in a folder, or the folder itself; nothing is changed.
-
-    Args:
-        folder: The folder.
-        role: Its use, such as `records`.
-    """
+    """Return whether files can be made in a folder, or the folder itself; nothing is changed."""
     subject = f"{role} {folder}"
     if not folder.exists():
         return _to_be_made(subject, folder)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -65,32 +66,22 @@ def monotonic() -> float:
 
 @lru_cache(maxsize=1)
 def _current(number: int) -> Process:
-    status = _status(number)
-    return Process(_boot(), _space(), number, "" if status is None else status.started)
+    status, space = _status(number), ""
+    with suppress(OSError):
+        space = str((_PROC / "self/ns/pid").readlink())
+    return Process(_boot(), space, number, "" if status is None else status.started)
 
 
 def _boot() -> str:
-    try:
+    with suppress(OSError):
         return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return _boot_of_mac() if sys.platform == "darwin" else ""
-
-
-def _boot_of_mac() -> str:
-    command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
-    try:
-        return subprocess.run(  # noqa: S603 - the system's own, with nothing from outside
-            command, capture_output=True, text=True, check=True
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-
-
-def _space() -> str:
-    try:
-        return str((_PROC / "self/ns/pid").readlink())
-    except OSError:
-        return ""
+    if sys.platform == "darwin":
+        command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
+        with suppress(OSError, subprocess.CalledProcessError):
+            return subprocess.run(  # noqa: S603 - the system's own, with nothing from outside
+                command, capture_output=True, text=True, check=True
+            ).stdout.strip()
+    return ""
 
 
 def _lives(number: int, started: str) -> bool | None:

@@ -140,12 +140,17 @@ class _Writer:
         finally:
             self._line.discard(thread)
         if not group.is_over:
-            self._await(group)
+            try:
+                group.ends.get(timeout=_MOMENT)
+            except Empty:
+                # The last caller in line was interrupted, or takes long.
+                with self._lock:
+                    if not group.is_over:
+                        self._commit(group)
         if group.error is not None:
             raise group.error
 
     def change(self, statement: str, values: Sequence[Any]) -> int:
-        """Run one statement, alone in the file, and return the number of changed rows."""
         if not self._line and not self._lock.locked():
             with self._lock:
                 connection = None if self.is_stale else self._connection
@@ -208,25 +213,21 @@ class _Writer:
             group.ends.put(None)
 
     def finish_group(self) -> None:
-        """Commit the changes that callers have left."""
         with self._lock:
             if self._group is not None:
                 self._commit(self._group)
 
     def close(self) -> None:
-        """Close the file, after the open group has ended."""
         with self._lock:
             self._shut()
 
     def close_for_fork(self) -> bool:
-        """Close the file and keep others from opening it until `reopen_after_fork`."""
         is_held = self._lock.acquire(timeout=FORK_PATIENCE)
         if is_held:
             self._shut()
         return is_held
 
     def reopen_after_fork(self) -> None:
-        """Let others open the file again."""
         self._lock.release()
 
     def _shut(self) -> None:
@@ -240,27 +241,9 @@ class _Writer:
             with suppress(sqlite3.Error):
                 connection.close()
 
-    def _await(self, group: _Group) -> None:
-        try:
-            group.ends.get(timeout=_MOMENT)
-        except Empty:
-            # The last caller in line was interrupted, or takes long.
-            with self._lock:
-                if not group.is_over:
-                    self._commit(group)
-
 
 _writers: Final = WeakValueDictionary[tuple[int, str, Durability], _Writer]()
 _finding = renewed_in_forks(__name__, "_finding", threading.RLock)
-
-
-def _writer_of(path: Path, durability: Durability) -> _Writer:
-    key = (os.getpid(), os.path.realpath(path), durability)
-    with _finding:
-        writer = _writers.get(key)
-        if writer is None:
-            writer = _writers[key] = _Writer(path, durability)
-    return writer
 
 
 class SqliteFile:
@@ -311,7 +294,11 @@ class SqliteFile:
             writer = self._writer
             if writer is not None and (connection := writer.nested()) is not None:
                 return connection.execute(query, values).fetchall()
-            self._check_process()
+            if self._process not in (None, os.getpid()):
+                raise StateError(
+                    f"The {self._title} in {self.path} cannot be used: its file was opened before "
+                    "this process was forked. Make a Host in the child."
+                )
             with self._reading:
                 return self._opened().execute(query, values).fetchall()
         except (sqlite3.Error, OSError) as error:
@@ -372,9 +359,12 @@ class SqliteFile:
             except BaseException:
                 reader.close()
                 raise
-            self._writer = _writer_of(self.path, self._durability)
-            self._writer.users.add(self)
             self._process = os.getpid()
+            key = self._process, os.path.realpath(self.path), self._durability
+            with _finding:
+                writer = _writers.get(key) or _Writer(self.path, self._durability)
+                _writers[key] = self._writer = writer
+            writer.users.add(self)
             self._reader = reader
         return self._reader
 
@@ -385,13 +375,6 @@ class SqliteFile:
             # Another thread has closed the file meanwhile.
             self.open()
         return writer
-
-    def _check_process(self) -> None:
-        if self._process not in (None, os.getpid()):
-            raise StateError(
-                f"The {self._title} in {self.path} cannot be used: its file was opened before this "
-                "process was forked. Make a Host in the child."
-            )
 
     def _drop(self) -> None:
         reader, self._reader = self._reader, None

@@ -73,7 +73,13 @@ class Wakeups:
 
         Until the thread listens, the function does nothing, because later news would be missed.
         """
-        self._begin()
+        with self._lock:
+            if self._thread is None:
+                self._process, self._stopping = os.getpid(), threading.Event()
+                self._thread = threading.Thread(
+                    target=self._hear, args=(self._stopping,), daemon=True, name="toolstile-news"
+                )
+                self._thread.start()
         if not self._is_heard.is_set():
             return lambda newest: None  # noqa: ARG005 - the signature of `confirm`
         with self._lock:
@@ -103,19 +109,6 @@ class Wakeups:
                 with suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
         thread.join()
-
-    def _begin(self) -> None:
-        if self._thread is None:
-            with self._lock:
-                if self._thread is None:
-                    self._process, self._stopping = os.getpid(), threading.Event()
-                    self._thread = threading.Thread(
-                        target=self._hear,
-                        args=(self._stopping,),
-                        daemon=True,
-                        name="toolstile-news",
-                    )
-                    self._thread.start()
 
     def _hear(self, stopping: threading.Event) -> None:
         while not stopping.is_set():

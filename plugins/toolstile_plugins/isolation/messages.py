@@ -200,15 +200,11 @@ _MESSAGES: Final[TypeAdapter[Message]] = TypeAdapter(
 
 
 class SocketChannel:
-    """Carries messages between two processes, as lines over a socket.
-
-    Args:
-        end: The socket.
-        most: The maximum size of a message in bytes; `MAX_MESSAGE` by default.
-    """
+    """Carries messages of `most` bytes between two processes, as lines over a socket."""
 
     def __init__(self, end: socket, most: int | None = None) -> None:
         self._end = end
+        # Not as the default, because tests lower the maximum.
         self._most = most or MAX_MESSAGE
         self._lines = end.makefile("rb")
 

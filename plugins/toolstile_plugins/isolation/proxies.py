@@ -111,10 +111,8 @@ def make_context(call: Call, parent: Parent, stack: ExitStack) -> ToolContext:
 class RemoteControl(Remote):
     """The host's side of the call."""
 
-    beat = asked("beat")
-    progress = asked("progress")
-    set_attribute = asked("set_attribute")
-    check_exclusive = asked("check_exclusive")
+    beat, progress = asked("beat"), asked("progress")
+    set_attribute, check_exclusive = asked("set_attribute"), asked("check_exclusive")
 
     def call(self, call: ToolCall) -> Outcome:
         """Dispatch a nested call and wait for it."""
@@ -170,10 +168,8 @@ class RemoteInflight(Sequence[InflightCall]):
 class RemoteSession(Remote):
     """The call's branch of the session."""
 
-    dispatch = asked("dispatch")
-    snapshot = asked("snapshot")
-    restore = asked("restore")
-    reset = asked("reset")
+    dispatch, reset = asked("dispatch"), asked("reset")
+    snapshot, restore = asked("snapshot"), asked("restore")
 
     def __init__(self, session_id: str, parent: Parent) -> None:
         super().__init__(parent, "session")
@@ -204,9 +200,7 @@ class RemoteDispatcher(Remote):
 class RemoteSlice(Remote):
     """One slice; predicates run in this process."""
 
-    latest = asked("latest")
-    all = asked("all")
-    append = asked("append")
+    latest, all, append = asked("latest"), asked("all"), asked("append")
 
     def replace(self, *items: Any) -> None:
         """Replace all items by these."""
@@ -243,22 +237,19 @@ class RemoteResources:
         if kind not in self._found:
             if default is not ... and kind not in self:
                 return default
-            self._found[kind] = self._made(kind)
+            if kind is Filesystem:
+                self._parent.ask("resources", "check", kind)
+                made: Any = RemoteFilesystem(self._parent, "files")
+            elif "provider" in (answer := self._parent.ask("resources", "copy", kind)):
+                made = imported_from(answer["provider"])(self)
+                if isinstance(made, PostConstruct):
+                    made.post_construct()
+                if isinstance(made, Closeable):
+                    self._stack.callback(made.close)
+            else:
+                made = answer["value"]
+            self._found[kind] = made
         return self._found[kind]
-
-    def _made(self, kind: type[Any]) -> Any:
-        if kind is Filesystem:
-            self._parent.ask("resources", "check", kind)
-            return RemoteFilesystem(self._parent, "files")
-        answer = self._parent.ask("resources", "copy", kind)
-        if "provider" not in answer:
-            return answer["value"]
-        made = imported_from(answer["provider"])(self)
-        if isinstance(made, PostConstruct):
-            made.post_construct()
-        if isinstance(made, Closeable):
-            self._stack.callback(made.close)
-        return made
 
     async def aget(self, kind: type[Any]) -> Any:
         """Return the resource of a type, if it is portable."""
@@ -276,20 +267,11 @@ class RemoteResources:
 class RemoteFilesystem(Remote):
     """The call's branch of the workspace."""
 
-    read = asked("read")
-    read_bytes = asked("read_bytes")
-    write = asked("write")
-    write_bytes = asked("write_bytes")
-    exists = asked("exists")
-    stat = asked("stat")
-    is_readonly = asked("is_readonly")
-    list = asked("list")
-    mkdir = asked("mkdir")
-    link = asked("link")
-    chmod = asked("chmod")
-    delete = asked("delete")
-    copy = asked("copy")
-    move = asked("move")
+    read, read_bytes = asked("read"), asked("read_bytes")
+    write, write_bytes = asked("write"), asked("write_bytes")
+    exists, stat, is_readonly = asked("exists"), asked("stat"), asked("is_readonly")
+    list, mkdir, link, chmod = asked("list"), asked("mkdir"), asked("link"), asked("chmod")
+    delete, copy, move = asked("delete"), asked("copy"), asked("move")
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
         """Open a file as a stream; closing the stream sends its content to the parent.

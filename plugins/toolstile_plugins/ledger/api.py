@@ -368,13 +368,7 @@ class LeaseKeeper:
         self._stopped = False
 
     def hold(self, effect_id: str, key: str, left_behind: LeftBehind | None = None) -> None:
-        """Renew a claim from now on.
-
-        Args:
-            effect_id: The id of its effect.
-            key: Its key.
-            left_behind: Returns a function that settles the claim, once its call is over.
-        """
+        """Renew a claim; once its call is over, `left_behind` returns a function to settle it."""
         self._held[effect_id] = key, left_behind
         if self._thread is None:
             self._start()
@@ -427,31 +421,26 @@ class LeaseKeeper:
             self._wake.clear()
             if self._store.lease is not None and time.monotonic() >= renewal:
                 renewal = time.monotonic() + interval
-                self._renew()
+                held = {effect_id: key for effect_id, (key, _) in list(self._held.items())}
+                try:
+                    if held:
+                        self._store.renew(held)
+                except Exception as error:  # noqa: BLE001 - the store may be anybody's
+                    failed = failure(self._store, error)
+                    log.warning("%s The claims of running calls could not be renewed.", failed)
             for effect_id, (_, left_behind) in list(self._held.items()):
                 if left_behind is not None and (settling := left_behind()) is not None:
                     self.drop(effect_id)
                     self._late.append(settling)
             self._settle_late()
 
-    def _renew(self) -> None:
-        held = {effect_id: key for effect_id, (key, _) in list(self._held.items())}
-        if not held:
-            return
-        try:
-            self._store.renew(held)
-        except Exception as error:  # noqa: BLE001 - the store may be anybody's
-            failed = failure(self._store, error)
-            log.warning("%s The claims of running calls could not be renewed.", failed)
-
     def _settle_late(self) -> None:
-        """Do the late writes, up to the first that cannot reach the ledger."""
         for _ in range(len(self._late)):
             try:
                 self._late[0]()
             except LedgerError as error:
                 log.debug("%s It is tried again.", error)
-                return
+                return  # because the others cannot reach the ledger either
             except Exception:
                 # Because the store may refuse one write only, the others go first next time.
                 log.debug("The ledger's store has failed. It is tried again.", exc_info=True)
@@ -493,13 +482,7 @@ class HandlerEnd:
 
 
 def gives_key_back(tool: Tool[Any, Any], state: HandlerState, *, asks_tool: bool) -> bool:
-    """Return whether a handler that failed counts as without effect.
-
-    Args:
-        tool: The tool.
-        state: The end of its handler.
-        asks_tool: Whether the tool can be asked about the effect.
-    """
+    """Return whether a handler that failed counts as without effect."""
     config = tool.idempotency
     if state not in _ENDED or config is None:
         return False

@@ -51,6 +51,9 @@ def claim_or_replay(lease: Lease, params: Any) -> Awaitable[Replay | None] | Rep
     call = context.tool_call
     call_id = "" if call is None else printable(call.id)
     key, params_hash = keys_of(tool, params, context, effect_id if call is None else call_id)
+    # Params with secrets are not kept for `reconcile`.
+    asks_tool = lease.reconciler is not None and lease.reconciler.asks_tool
+    is_kept = asks_tool and not tool.params_codec.secret_schema()
     claim = Claim(
         key,
         tool.name,
@@ -59,7 +62,7 @@ def claim_or_replay(lease: Lease, params: Any) -> Awaitable[Replay | None] | Rep
         printable_session(context.session.id),
         call_id,
         context.clock.now(),
-        _kept(lease, params),
+        encoder(tool)(params) if is_kept else None,
     )
     lease.control.set_attribute("ledger.key", key)
     if lease.ledger.store.waits and is_on_loop():
@@ -98,15 +101,6 @@ def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awai
     if ledger.store.waits and is_on_loop():
         return off_loop(look)
     return look()
-
-
-def _kept(lease: Lease, params: Any) -> bytes | None:
-    """Return the params to keep for `reconcile`; None if they have secrets, or it is not used."""
-    tool = lease.tool
-    asks_tool = lease.reconciler is not None and lease.reconciler.asks_tool
-    if not asks_tool or tool.params_codec.secret_schema():
-        return None
-    return encoder(tool)(params)
 
 
 def _attempt(lease: Lease, claim: Claim, params: Any) -> LedgerEntry | None:

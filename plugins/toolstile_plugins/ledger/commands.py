@@ -196,7 +196,6 @@ def _prune(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> 
 
 
 def _move(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:
-    """Carry the entries of the ledger's own file over into that of stored sessions."""
     settings: LedgerSettings = host.settings("ledger")
     moved, told, store = 0, "", ledger.store
     if isinstance(store, SqliteStore):
@@ -210,7 +209,9 @@ def _find(store: LedgerStore, text: str) -> LedgerEntry:
     """Return the entry of a key, or of the beginning of a hash."""
     entries = list(store.entries())
     found = [entry for entry in entries if entry.claim.key == text]
-    found = found or [entry for entry in entries if text and _is_meant(entry, text)]
+    for entry in () if found or not text else entries:
+        names = hash_of(entry), entry.claim.key.split(":")[-1]
+        found += [entry] if any(name.startswith(text) for name in names) else []
     if len(found) == 1:
         return found[0]
     if not found:
@@ -221,7 +222,3 @@ def _find(store: LedgerStore, text: str) -> LedgerEntry:
         f"{len(keys)} calls have keys like {text!r}: {', '.join(keys[:SHOWN_KEYS])}{more}. Name "
         "one of them, or give its hash from `toolstile ledger list`."
     )
-
-
-def _is_meant(entry: LedgerEntry, text: str) -> bool:
-    return any(known.startswith(text) for known in (hash_of(entry), entry.claim.key.split(":")[-1]))

@@ -59,13 +59,7 @@ def hash_of(entry: LedgerEntry) -> str:
 
 
 class Due(NamedTuple):
-    """The deadline of an unsettled effect.
-
-    Args:
-        at: The time by which a person must resolve it.
-        is_over: Whether that time is past, which is an alarm.
-        owner: The person or team that resolves it, or None.
-    """
+    """The time by which a person, the owner, must resolve an unsettled effect."""
 
     at: datetime
     is_over: bool
@@ -128,13 +122,7 @@ UNFIT: Final = "Its recorded value did not fit the return type of the tool."
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A person's finding on an effect.
-
-    Args:
-        has_happened: Whether it has happened; if not, the next call of its key runs.
-        message: The message that later calls get.
-        value: The value that later calls get, as JSON.
-    """
+    """A person's finding on an effect, with the message and value (as JSON) for later calls."""
 
     has_happened: bool
     message: str | None = None
@@ -149,14 +137,7 @@ def settle(
     tool: Tool[Any, Any] | None,
     now: datetime,
 ) -> None:
-    """Record the finding of a person about an unknown effect.
-
-    Args:
-        store: The store.
-        entry: The entry of the effect, as the person saw it.
-        found: The finding.
-        tool: The effect's tool, which checks the value; None if no plugin offers it.
-        now: The time.
+    """Record the finding of a person about an unknown effect, whose tool checks the value.
 
     Raises:
         LedgerError: The effect is not unknown, or has changed meanwhile, or the value does not fit.

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pydantic_core
 from pydantic import TypeAdapter
 
-from toolstile_hookspecs import IdempotencyConfig, Tool, ToolContext
-from toolstile_hookspecs.codecs import HIDING, Codec, SchemaCodec, ValueCodec, may_lose
+from toolstile_hookspecs import Tool, ToolContext
+from toolstile_hookspecs.codecs import HIDING, Codec, SchemaCodec, may_lose
 
 Encode = Callable[[Any], bytes]
 
@@ -37,13 +37,11 @@ def _adapter(type_: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(type_)
 
 
-def _as_its_type_says(value: Any) -> Any:
-    return _adapter(value.__class__).dump_python(value, mode="json")
-
-
 # Not as text, which bytes need not be.
 _plain: Final = partial(
-    pydantic_core.to_jsonable_python, bytes_mode="base64", fallback=_as_its_type_says
+    pydantic_core.to_jsonable_python,
+    bytes_mode="base64",
+    fallback=lambda value: _adapter(value.__class__).dump_python(value, mode="json"),
 )
 
 
@@ -54,18 +52,13 @@ def encoder(tool: Tool[Any, Any]) -> Encode:
     The function raises `TypeError` if other params could have the same JSON.
     """
     codec = tool.params_codec
-    write = _writer(codec)
+    write: Encode = codec.encode
+    # Because a value of a JSON Schema keeps the order of the fields that it came with.
+    if isinstance(codec, SchemaCodec) or not _is_fixed(codec.schema()):
+        write = lambda params: recorded_form(codec.encode(params))  # noqa: E731 - in its place
     if isinstance(codec, Codec) and may_lose(codec.adapter.core_schema):
         return partial(_write_whole, tool, write)
     return write
-
-
-def _writer(codec: ValueCodec) -> Encode:
-    schema = codec.schema()
-    # Because a value of a JSON Schema keeps the order of the fields that it came with.
-    if not isinstance(codec, SchemaCodec) and _is_fixed(schema):
-        return codec.encode
-    return lambda params: recorded_form(codec.encode(params))
 
 
 def _write_whole(tool: Tool[Any, Any], write: Encode, params: Any) -> bytes:
@@ -97,7 +90,7 @@ def as_recorded(params: object) -> bytes:
 
 def recorded_form(written: bytes) -> bytes:
     """Return encoded params in the form of `as_recorded`."""
-    return canonical_json(json.loads(written, parse_float=_read))
+    return canonical_json(json.loads(written, parse_float=_as_json_means))
 
 
 def canonical_json(value: Any) -> bytes:
@@ -107,12 +100,9 @@ def canonical_json(value: Any) -> bytes:
     ).encode("utf-8", "surrogatepass")
 
 
-def _read(number: str) -> float:
-    return _as_json_means(float(number))
-
-
-def _as_json_means(number: float) -> float:
+def _as_json_means(written: str | float) -> float:
     """Return a number as in JSON, where 1.0 is 1."""
+    number = float(written)
     return int(number) if number.is_integer() else number
 
 
@@ -170,12 +160,6 @@ def keys_of(
 ) -> tuple[str, str]:
     """Return the key of a call of an idempotent tool, and the hash of all its params.
 
-    Args:
-        tool: The tool.
-        params: The params.
-        context: The context of the call.
-        call_id: The printable id of the call.
-
     Raises:
         TypeError: The tool's `key_fn` returned no string.
     """
@@ -183,34 +167,27 @@ def keys_of(
     assert config is not None  # noqa: S101 - others are not asked for
     written = encoder(tool)(params)
     params_hash = sha256(written).hexdigest()
-    chosen = params_hash
-    if config.strategy != "auto":
-        chosen = _hash_of_chosen(tool, config, params, written)
+    chosen: Any = written
+    if config.strategy != "auto" and config.key_fn is not None:
+        chosen = config.key_fn(params)
+        if not isinstance(chosen, str):
+            raise TypeError(
+                f"the key_fn of {tool.name} returned {type(chosen).__name__}, not a string"
+            )
+        chosen = chosen.encode("utf-8", "surrogatepass")
+    elif config.strategy != "auto":
+        fields = json.loads(written)
+        chosen = canonical_json({name: fields.get(name) for name in config.param_keys})
     name = tool.name
     if config.version and tool.version:
         name = f"{name}@{tool.version.partition('.')[0]}"
-    return f"{_scope(config.scope, context, call_id)}:{name}:{chosen}", params_hash
+    chosen_hash = params_hash if chosen is written else sha256(chosen).hexdigest()
+    return f"{_scope(config.scope, context, call_id)}:{name}:{chosen_hash}", params_hash
 
 
 def recorded_hash(tool: Tool[Any, Any], params: Any) -> str:
     """Return the hash of params whose effect a program has recorded."""
     return sha256(recorded_form(encoder(tool)(params))).hexdigest()
-
-
-def _hash_of_chosen(
-    tool: Tool[Any, Any], config: IdempotencyConfig, params: Any, written: bytes
-) -> str:
-    if config.key_fn is not None:
-        chosen: Any = config.key_fn(params)
-        if not isinstance(chosen, str):
-            raise TypeError(
-                f"the key_fn of {tool.name} returned {type(chosen).__name__}, not a string"
-            )
-        return sha256(chosen.encode("utf-8", "surrogatepass")).hexdigest()
-    fields = json.loads(written)
-    return sha256(
-        canonical_json({name: fields.get(name) for name in config.param_keys})
-    ).hexdigest()
 
 
 def _scope(scope: str, context: ToolContext, call_id: str) -> str:

@@ -284,11 +284,20 @@ class Lease:
         self._leases.pop(self.control, None)
         if claim is None or before is _OVER:
             return
-        settling = self._settling(claim, before, reason)
-        if settling is None:
+        if self._joined and before is _RECORDED and not self.tool.contained:
+            # Because it succeeded, its effect outside stays even if its caller is rolled back.
             self.ledger.keeper.drop(claim.effect_id)
             self._forget()
             return
+        store, is_free = self.ledger.store, self._is_free
+        # The event of a nested call that succeeded is published already.
+        with suppress(CallClosed):
+            self.context.set_attribute("ledger.state", "released" if is_free else "unknown")
+        settling: Callable[[], object]
+        if is_free:
+            settling = partial(store.release, claim.key, claim.effect_id)
+        else:
+            settling = partial(store.mark_unknown, claim.key, claim.effect_id, reason)
         if self._uncommitted is not None:
             self._uncommitted.holder = None
             settling = partial(self._settle_and_forget, settling)
@@ -299,7 +308,6 @@ class Lease:
             self.handler_end.then(partial(self._write, claim, settling))
 
     def _write(self, claim: Claim, settling: Callable[[], object]) -> None:
-        """Write the outcome of a claim that has ended."""
         if self.ledger.store.waits and is_on_loop():
             self.ledger.keeper.settle_later(settling)
         else:
@@ -311,19 +319,6 @@ class Lease:
         """Hide the recorded effect until its entry is correct."""
         settling()
         self._forget()
-
-    def _settling(self, claim: Claim, before: int, reason: str) -> Callable[[], object] | None:
-        store = self.ledger.store
-        if self._joined and before is _RECORDED and not self.tool.contained:
-            # Because it succeeded, its effect outside stays even if its caller is rolled back.
-            return None
-        is_free = self._is_free
-        # The event of a nested call that succeeded is published already.
-        with suppress(CallClosed):
-            self.context.set_attribute("ledger.state", "released" if is_free else "unknown")
-        if is_free:
-            return partial(store.release, claim.key, claim.effect_id)
-        return partial(store.mark_unknown, claim.key, claim.effect_id, reason)
 
     @property
     def _is_free(self) -> bool:

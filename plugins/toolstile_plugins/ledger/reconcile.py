@@ -64,14 +64,10 @@ async def ask_dispatcher(
     entry: LedgerEntry,
     context: ToolContext,
 ) -> Reconciled:
-    """Ask the dispatcher about a call, then the tool.
+    """Ask the dispatcher about a call, then the tool by `own`.
 
-    Args:
-        tool: The tool.
-        dispatcher: The dispatcher, which need not know the effect.
-        own: Asks the tool, once the call cannot begin any more, so that its finding stays true.
-        entry: The effect.
-        context: The context of the call that asks.
+    The tool is asked once the call cannot begin any more, so that its finding stays true. The
+    dispatcher need not know the effect.
     """
     effect_id = entry.claim.effect_id
     outcome = await asyncio.to_thread(dispatcher.find, effect_id)
@@ -131,13 +127,8 @@ def reconciler_of(
 class Reconciler:
     """Asks whether unknown effects of a tool have happened, in one process at a time each.
 
-    Args:
-        tool: The tool.
-        ledger: The ledger.
-        store: Its store.
-        ask: Asks about an effect.
-        backoff: The least seconds until the next question.
-        asks_tool: Whether the tool is asked, with the params of the call.
+    `backoff` is the least seconds until the next question; `asks_tool` tells whether the tool is
+    asked, with the params of the call.
     """
 
     def __init__(  # noqa: PLR0913 - the tool, its question, and the store of the answer
@@ -372,14 +363,7 @@ NAME: Final = "ledger_reconcile"
 
 
 class Inquiry(NamedTuple):
-    """One unknown effect in a pass.
-
-    Args:
-        entry: Its entry.
-        due: Its deadline.
-        reconciler: The reconciler of its tool, or None.
-        token: The hold on the effect; None if the pass does not ask about it.
-    """
+    """One unknown effect in a pass; without a token of a hold, the pass does not ask about it."""
 
     entry: LedgerEntry
     due: Due
@@ -388,12 +372,9 @@ class Inquiry(NamedTuple):
 
 
 class Reconciliation(NamedTuple):
-    """The result of a pass for one unknown effect.
+    """The result of a pass for one unknown effect, whose entry is from before the pass.
 
-    Args:
-        entry: Its entry before the pass.
-        found: The finding, by its name in events; None if the pass did not ask.
-        due: Its deadline.
+    `found` is the finding, by its name in events; None if the pass did not ask.
     """
 
     entry: LedgerEntry

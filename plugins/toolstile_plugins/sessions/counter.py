@@ -125,7 +125,16 @@ class MemoryCounter(BaseCounter):
         return self._lock
 
     def _keep(self, place: Any, held: Held) -> bool:  # noqa: ARG002 - in memory
-        self._remove_expired(held.key, self._keys.get(held.id, held.key), held.at)
+        # First, the expired ones are removed: of the key, or of all keys if there are many.
+        has_many = len(self._keys) > self._many
+        for key in [*self._held] if has_many else {held.key, self._keys.get(held.id, held.key)}:
+            there = self._held.get(key, {})
+            for id_ in [id_ for id_, each in there.items() if each.until <= held.at]:
+                del there[id_], self._keys[id_]
+            if not there:
+                self._held.pop(key, None)
+        if has_many:
+            self._many = 2 * len(self._keys) + _MANY
         if held.id in self._keys:
             return False
         self._held.setdefault(held.key, {})[held.id] = held
@@ -139,17 +148,6 @@ class MemoryCounter(BaseCounter):
     def _counting(self, place: Any, key: str, at: float) -> list[tuple[float, float]]:  # noqa: ARG002 - in memory
         found = self._held.get(key, {}).values()
         return [(each.amount, each.until) for each in found if each.counts(at)]
-
-    def _remove_expired(self, key: str, key_of_id: str, now: float) -> None:
-        has_many = len(self._keys) > self._many
-        for each in [*self._held] if has_many else {key, key_of_id}:
-            held = self._held.get(each, {})
-            for id_ in [id_ for id_, reservation in held.items() if reservation.until <= now]:
-                del held[id_], self._keys[id_]
-            if not held:
-                self._held.pop(each, None)
-        if has_many:
-            self._many = 2 * len(self._keys) + _MANY
 
 
 _IS_THERE: Final = "SELECT 1 FROM toolstile_counts WHERE id = ? AND until > ?"
