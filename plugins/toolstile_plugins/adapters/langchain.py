@@ -29,18 +29,11 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.execution.schemas import ToolSchema
-from toolstile_plugins.adapters.shared import (
-    TOKEN,
-    ForeignRun,
-    foreign_tool,
-    importing,
-    offered,
-    question,
-)
+from toolstile_plugins.adapters import shared
 from toolstile_plugins.adapters.turns import Turns, id_in
 from toolstile_plugins.dialects.parse import opened
 
-with importing("langchain"):
+with shared.importing("langchain"):
     from langchain_core.messages import AIMessage, ToolMessage
     from langchain_core.runnables import RunnableConfig, ensure_config
     from langchain_core.tools import BaseTool, ToolException, tool as made_tool
@@ -70,7 +63,7 @@ def toolset(tools: ExecutorHandle) -> list[BaseTool]:
     JSON; return it with an answer: `Command(resume={**interrupt.value, "answer": True})`.
     """
     calls = _Calls(tools)
-    return [OfferedTool.of(shown, calls) for shown in offered(tools)]
+    return [OfferedTool.of(shown, calls) for shown in shared.offered(tools)]
 
 
 def foreign_tools(theirs: Sequence[TheirTool]) -> list[ForeignTool]:
@@ -144,7 +137,7 @@ class GovernedTool(BaseTool):
     @classmethod
     def of(cls, theirs: BaseTool, calls: _Calls) -> BaseTool:
         """Return a tool that is an instance of the class of theirs, too."""
-        foreign_tool(calls.tools, theirs.name, "foreign_tools(theirs)")
+        shared.foreign_tool(calls.tools, theirs.name, "foreign_tools(theirs)")
         made = theirs.model_copy()
         hidden, shown = frozenset[str](), theirs.tool_call_schema
         if not isinstance(shown, dict):  # LangGraph injects the arguments that are not shown
@@ -216,7 +209,7 @@ def _governed_class(kind: type[BaseTool]) -> type[BaseTool]:
     return type(f"Governed{kind.__name__}", (GovernedTool, kind), {"__module__": __name__})
 
 
-class _TheirRun(ForeignRun):
+class _TheirRun(shared.ForeignRun):
     def __init__(self) -> None:
         super().__init__((GraphBubbleUp,), (ToolException, ValidationError))
         self._object: Any = None
@@ -263,7 +256,7 @@ class _Calls:
             return node.interrupted_by(known)
         if given is None:
             return node.interrupted_by(self.tools.dispatch(call, using=using))
-        answer = given[TOKEN], _answer(given)
+        answer = given[shared.TOKEN], _answer(given)
         return node.interrupted_by(self.tools.resume(call, *answer, using=using))
 
     async def adispatch(
@@ -293,7 +286,7 @@ class _Calls:
             return known
         if given is None:
             return await self.turns.dispatch(call, *node.turn(), using)
-        return await self.tools.aresume(call, given[TOKEN], _answer(given), using=using)
+        return await self.tools.aresume(call, given[shared.TOKEN], _answer(given), using=using)
 
     def _known(self, call: ToolCall, node: _NodeRun, given: object) -> Outcome | None:
         """Return the outcome of the call in an earlier run of the node, unless it continues now."""
@@ -378,7 +371,7 @@ class _NodeRun:
         answers = [
             cast("dict[str, Any]", given)
             for given in (*pad.resume, pad.get_null_resume())
-            if isinstance(given, dict) and given.keys() >= {TOKEN, CALL_ID}
+            if isinstance(given, dict) and given.keys() >= {shared.TOKEN, CALL_ID}
         ]
         known = (call.provider_id, call.id), (call.provider_id, call.provider_id)
         answers = [given for given in answers if (given[CALL_ID], _own_id(given)) in known]
@@ -401,6 +394,6 @@ class _NodeRun:
             OWN_ID: event.call_id,
             "tool": event.tool_name,
             "arguments": event.shown_arguments,
-            **question(outcome),
+            **shared.question(outcome),
         }
         raise GraphInterrupt((Interrupt.from_ns(asked, ns=self.name),))

@@ -12,16 +12,10 @@ from typing import Any, Final
 
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
 from toolstile_hookspecs.execution.schemas import params_schema
-from toolstile_plugins.dialects import parse as reading
+from toolstile_plugins.dialects import parse as reading, streams
 from toolstile_plugins.dialects.json_schema import Schema, object_rooted
 from toolstile_plugins.dialects.openai_strict import strict_schema
 from toolstile_plugins.dialects.parse import CUT_OFF, answer
-from toolstile_plugins.dialects.streams import (
-    CHAT_CUT_SHORT,
-    FUNCTION_CALL,
-    chat_message,
-    response_items,
-)
 
 UNFINISHED: Final = ("incomplete", "in_progress")
 _ITEM: Final = re.compile(r"reasoning|compaction|item_reference|mcp_\w+|\w+_call(_output)?")
@@ -122,14 +116,14 @@ class OpenAIResponses(OpenAI):
 def _streamed(reply: object) -> list[Any] | None:
     """Return the reply that a stream's events of either API add up to, None for anything else."""
     events = reading.items(reply)
-    message = chat_message(events)
-    return response_items(events) if message is None else [message]
+    message = streams.chat_message(events)
+    return streams.response_items(events) if message is None else [message]
 
 
 def _refused_where_cut_off(calls: list[ToolCall], reply: object) -> list[ToolCall]:
     """Return the calls; the last of a completion that broke off before its arguments is refused."""
     choices = reading.items(reading.field(reply, "choices"))
-    is_cut = choices and reading.field(choices[0], "finish_reason") in CHAT_CUT_SHORT
+    is_cut = choices and reading.field(choices[0], "finish_reason") in streams.CHAT_CUT_SHORT
     return reading.without_end(calls) if is_cut else calls
 
 
@@ -157,7 +151,7 @@ def _replied(reply: object) -> list[Any]:
 def _calls_in(entries: list[Any]) -> list[ToolCall]:
     calls: list[ToolCall] = []
     for entry in entries:
-        if reading.field(entry, "type") == FUNCTION_CALL:
+        if reading.field(entry, "type") == streams.FUNCTION_CALL:
             calls.append(_call(entry, reading.field(entry, "call_id", "id")))
         # A call may come alone, without its message.
         tool_calls = reading.items(reading.field(entry, "tool_calls"))
@@ -168,7 +162,7 @@ def _calls_in(entries: list[Any]) -> list[ToolCall]:
                 calls.append(_call(function, reading.field(call, "id")))
         # A message from before `tool_calls` has one call, without an id. A part of Gemini's has the
         # same field, and no role.
-        legacy = reading.field(entry, FUNCTION_CALL)
+        legacy = reading.field(entry, streams.FUNCTION_CALL)
         is_legacy = not tool_calls and reading.field(entry, "role") == "assistant"
         if is_legacy and isinstance(reading.field(legacy, "name"), str):
             calls.append(_call(legacy, None))

@@ -9,14 +9,7 @@ from typing import Any, ClassVar, Final
 from toolstile_hookspecs import ConfigurationError, Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
-from toolstile_plugins.agent.providers.base import (
-    ClientAdapter,
-    StreamedReply,
-    delta_of,
-    error_in,
-    fault_in,
-    put_into,
-)
+from toolstile_plugins.agent.providers import base
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.anthropic import TOOL_USE, Anthropic as AnthropicDialect
 from toolstile_plugins.dialects.openai_strict import strict_schema
@@ -40,7 +33,7 @@ _CHOICES: Final = {"auto": "auto", "none": "none", "required": "any"}
 _CUT: Final = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSED})
 
 
-class Anthropic(ClientAdapter):
+class Anthropic(base.ClientAdapter):
     """A model behind the Messages API.
 
     A reply has at most `MAX_TOKENS` tokens unless the setting `max_tokens` says otherwise. The API
@@ -67,7 +60,8 @@ class Anthropic(ClientAdapter):
         for message in self.portable(request.messages):
             role = "assistant" if message.role is Role.ASSISTANT else "user"
             items = message.items if message.dialect == self.dialect.name else ()
-            content = put_into(items, TOOL_USE, [*map(_call, message.calls)]) or _blocks(message)
+            put = base.put_into(items, TOOL_USE, [*map(_call, message.calls)])
+            content = put or _blocks(message)
             sent += [{"role": role, "content": content}] if content else []
         system, config = request.system, {} if effort is None else {"effort": effort}
         if (schema := request.output) is not None:
@@ -90,21 +84,21 @@ class Anthropic(ClientAdapter):
 
         return create
 
-    def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
+    def deltas(self, event: Any, stream: base.StreamedReply) -> Iterator[Delta]:
         delta, call = stream.reader.add(event)
         if call is not None:
-            yield delta_of(call, delta.get("partial_json"))
+            yield base.delta_of(call, delta.get("partial_json"))
         elif thought := delta.get("thinking"):
             yield ThoughtDelta(thought)
         elif text := delta.get("text"):
             yield text
 
-    def whole(self, stream: StreamedReply) -> Any:
+    def whole(self, stream: base.StreamedReply) -> Any:
         reader: AnthropicMessage = stream.reader
         said = reader.message
         return {**said, "content": reader.content() or said.get("content")} if said else None
 
-    def used(self, stream: StreamedReply) -> Usage | None:
+    def used(self, stream: base.StreamedReply) -> Usage | None:
         return _usage(stream.reader.message.get("usage"))
 
     def fault(self, error: Exception) -> Exception | None:
@@ -117,8 +111,8 @@ class Anthropic(ClientAdapter):
         said: dict[str, Any] = reply if dump is None else dump(mode="json", warnings=False)
         usage = _usage(said.get("usage"))
         is_whole = said.get("stop_reason") is not None
-        if error := said.get("error") or (not is_whole and error_in(said)):
-            raise fault_in(error, self.name, usage)
+        if error := said.get("error") or (not is_whole and base.error_in(said)):
+            raise base.fault_in(error, self.name, usage)
         if not is_whole:
             raise self.cut_off(usage)
         calls, content = self.calls(said), reading.parts_of(said["content"])

@@ -9,13 +9,7 @@ from toolstile_hookspecs import Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
 from toolstile_hookspecs.support.process import new_id
-from toolstile_plugins.agent.providers.base import (
-    ClientAdapter,
-    StreamedReply,
-    delta_of,
-    error_in,
-    fault_in,
-)
+from toolstile_plugins.agent.providers import base
 from toolstile_plugins.dialects.openai import OpenAI
 from toolstile_plugins.dialects.openai_strict import strict_schema
 from toolstile_plugins.dialects.parse import field, mapping, text_of
@@ -37,7 +31,7 @@ _STOPS: Final = {
 }
 
 
-class OpenAIChat(ClientAdapter):
+class OpenAIChat(base.ClientAdapter):
     """A model behind Chat Completions; `base_url` may name any compatible server.
 
     The setting `max_tokens` limits the reply with its reasoning; OpenAI receives it as
@@ -87,14 +81,14 @@ class OpenAIChat(ClientAdapter):
 
         return create
 
-    def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
+    def deltas(self, event: Any, stream: base.StreamedReply) -> Iterator[Delta]:
         """Yield the deltas of a chunk; of several choices the first counts.
 
         The chunk is corrected for the library, which trusts each index, id and name.
         """
         event.choices = event.choices or list[Any]()
-        if not event.choices and (error := error_in(event)):
-            raise fault_in(error, self.name)
+        if not event.choices and (error := base.error_in(event)):
+            raise base.fault_in(error, self.name)
         for choice in event.choices:
             if choice.delta is None:
                 choice.delta = _delta(field(choice, "message"))
@@ -119,9 +113,9 @@ class OpenAIChat(ClientAdapter):
         else:
             part.id = call.made_id = part.id or new_id()
             part.function.name = call.name
-        yield delta_of(call, part.function.arguments)
+        yield base.delta_of(call, part.function.arguments)
 
-    def whole(self, stream: StreamedReply) -> Any:
+    def whole(self, stream: base.StreamedReply) -> Any:
         from openai.lib.streaming.chat import ChatCompletionStreamState  # of an extra
 
         state: Any = ChatCompletionStreamState()
@@ -135,9 +129,9 @@ class OpenAIChat(ClientAdapter):
         usage = usage_of(reply.usage, "prompt", "completion")
         error = field(reply, "error") or field(choice, "error")
         if choice is None:
-            error = error_in(reply)
+            error = base.error_in(reply)
         if error:
-            raise fault_in(error, self.name, usage)
+            raise base.fault_in(error, self.name, usage)
         if choice is None or choice.finish_reason in {None, "error"}:
             raise self.cut_off(usage)
         said, calls = choice.message, self.calls(reply)

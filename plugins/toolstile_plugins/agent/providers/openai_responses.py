@@ -9,21 +9,7 @@ from typing import Any, ClassVar, Final
 from toolstile_hookspecs import Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
 from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
-from toolstile_plugins.agent.providers.base import (
-    ClientAdapter,
-    StreamedReply,
-    delta_of,
-    error_in,
-    fault_in,
-    put_into,
-)
-from toolstile_plugins.agent.providers.openai_chat import (
-    OF_TOOLS,
-    answer_schema,
-    chosen_tool,
-    usage_of,
-    with_tools,
-)
+from toolstile_plugins.agent.providers import base, openai_chat
 from toolstile_plugins.dialects.openai import OpenAIResponses as ResponsesDialect
 from toolstile_plugins.dialects.parse import field, parts_of, text_of
 from toolstile_plugins.dialects.streams import FUNCTION_CALL, PartialCall
@@ -35,13 +21,13 @@ _REASONS: Final = re.compile(r"(o\d|gpt-([5-9]|\d\d)|codex)(?!.*chat)")
 _TAKEN: Final = (
     *("temperature", "top_p", "reasoning_effort", "verbosity", "service_tier", "include", "store"),
     *("prompt_cache_key", "metadata", "safety_identifier", "extra_headers", "extra_body"),
-    *OF_TOOLS,
+    *openai_chat.OF_TOOLS,
 )
 _TEXT: Final = "response.output_text.delta"
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
-class OpenAIResponses(ClientAdapter):
+class OpenAIResponses(base.ClientAdapter):
     """A model behind the Responses API.
 
     The conversation is the session's: each request carries all of it, and `store` is false.
@@ -59,7 +45,7 @@ class OpenAIResponses(ClientAdapter):
     def arguments(self, request: ModelRequest) -> dict[str, Any]:
         settings = self.settings(request.settings)
         effort, verbosity = (settings.pop(name, None) for name in ("reasoning_effort", "verbosity"))
-        if (name := chosen_tool(settings)) is not None:
+        if (name := openai_chat.chosen_tool(settings)) is not None:
             settings["tool_choice"] = {"type": "function", "name": name}
         given: dict[str, Any] = {"model": self.model, "store": False}
         said = _input(self.portable(request.messages), self.dialect.name)
@@ -70,9 +56,9 @@ class OpenAIResponses(ClientAdapter):
             given["include"] = [ENCRYPTED]
         text = {} if verbosity is None else {"verbosity": verbosity}
         if request.output is not None:
-            schema = {"type": "json_schema", "name": "answer", **answer_schema(request.output)}
-            text["format"] = schema
-        return with_tools(
+            schema = openai_chat.answer_schema(request.output)
+            text["format"] = {"type": "json_schema", "name": "answer", **schema}
+        return openai_chat.with_tools(
             {**given, **({"text": text} if text else {}), **settings}, request, self.dialect
         )
 
@@ -80,7 +66,7 @@ class OpenAIResponses(ClientAdapter):
         create: Callable[..., Any] = client.responses.create
         return create
 
-    def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
+    def deltas(self, event: Any, stream: base.StreamedReply) -> Iterator[Delta]:
         match event.type:
             case "response.output_text.delta" | "response.refusal.delta":
                 yield event.delta
@@ -89,21 +75,21 @@ class OpenAIResponses(ClientAdapter):
             case "response.output_item.added" if event.item.type == FUNCTION_CALL:
                 call = PartialCall(event.item.name, event.item.call_id, event.item.arguments)
                 stream.reader[field(event, "output_index") or event.item.id] = call
-                yield delta_of(call, event.item.arguments)
+                yield base.delta_of(call, event.item.arguments)
             case "response.function_call_arguments.delta":
                 key = field(event, "output_index") or field(event, "item_id")
                 call = stream.reader.get(key) or PartialCall()
                 call.add(event.delta)
-                yield delta_of(call, event.delta)
+                yield base.delta_of(call, event.delta)
             case _:
                 pass
 
-    def whole(self, stream: StreamedReply) -> Any:
+    def whole(self, stream: base.StreamedReply) -> Any:
         """Return the response of the last event; some servers leave out its items, or all items."""
         last = stream.events[-1]
         if last.type not in _ENDS:
-            if fault := error_in(last):
-                raise fault_in(fault, self.name)
+            if fault := base.error_in(last):
+                raise base.fault_in(fault, self.name)
             return None
         done = [each.item for each in stream.events if each.type == "response.output_item.done"]
         output = last.response.output
@@ -111,7 +97,7 @@ class OpenAIResponses(ClientAdapter):
             last.response.output = done or self._streamed_items(stream)
         return last.response
 
-    def _streamed_items(self, stream: StreamedReply) -> list[Any]:
+    def _streamed_items(self, stream: base.StreamedReply) -> list[Any]:
         """Return the items of a stream that consists of deltas alone."""
         types = self.imported().types.responses
         items: list[Any] = [
@@ -127,11 +113,11 @@ class OpenAIResponses(ClientAdapter):
         return items
 
     def turn(self, reply: Any) -> Turn:
-        if field(reply, "output") is None and (fault := error_in(reply)):
-            raise fault_in(fault, self.name)
-        usage = usage_of(reply.usage, "input", "output")
+        if field(reply, "output") is None and (fault := base.error_in(reply)):
+            raise base.fault_in(fault, self.name)
+        usage = openai_chat.usage_of(reply.usage, "input", "output")
         if reply.error or reply.status == "failed":
-            raise fault_in(reply.error or reply.status, self.name, usage)
+            raise base.fault_in(reply.error or reply.status, self.name, usage)
         if reply.status in {"queued", "in_progress", "cancelled"}:
             raise self.cut_off(usage)
         calls = self.calls(reply)
@@ -157,7 +143,7 @@ def _input(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
     for message in messages:
         items = message.items if message.dialect == dialect else ()
-        if put := put_into(items, FUNCTION_CALL, [*map(_call, message.calls)]):
+        if put := base.put_into(items, FUNCTION_CALL, [*map(_call, message.calls)]):
             # The API does not find reasoning again of which only the id came.
             sent += [
                 item

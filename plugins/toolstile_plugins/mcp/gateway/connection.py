@@ -17,16 +17,9 @@ from mcp.client.subscriptions import ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolstile_hookspecs import hide
+from toolstile_plugins.mcp.gateway import transports
 from toolstile_plugins.mcp.gateway.errors import ServerFault, filled, one_deeper, secrets_of, told
 from toolstile_plugins.mcp.gateway.tools import AnswerRepair, Listing, list_tools
-from toolstile_plugins.mcp.gateway.transports import (
-    GuardedStream,
-    Program,
-    Site,
-    guarded,
-    http_streams,
-    program_streams,
-)
 from toolstile_plugins.mcp.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -61,7 +54,7 @@ class Connection:
         self._settings = settings
         self._met = met
         self._client: Client | None = None
-        self._guard: GuardedStream | None = None
+        self._guard: transports.GuardedStream | None = None
         self._life: asyncio.Task[None] | None = None
         self._lives: set[asyncio.Task[None]] = set()
         self._ready: asyncio.Future[Client] | None = None
@@ -70,8 +63,8 @@ class Connection:
         self._again_at = 0.0
         self._closed = False
         self._repair: AnswerRepair
-        self._said: Program | None = None
-        self._site: Site | None = None
+        self._said: transports.Program | None = None
+        self._site: transports.Site | None = None
         self._last_words = ""
 
     @property
@@ -174,7 +167,7 @@ class Connection:
         """Connect, and stay until the connection ends."""
         me = asyncio.current_task()
         fault = ENDED
-        guard = GuardedStream()
+        guard = transports.GuardedStream()
         try:
             async with self._speaking(guard) as client:
                 await self._list(client)
@@ -213,7 +206,7 @@ class Connection:
     def _plain(self, text: str) -> str:
         return hide(text, secrets_of(self._settings))
 
-    async def _follow(self, client: Client, guard: GuardedStream) -> None:
+    async def _follow(self, client: Client, guard: transports.GuardedStream) -> None:
         """Follow the changes of the server's tools until the connection ends."""
         ended = asyncio.create_task(guard.ended.wait())
         listening = asyncio.create_task(self._listen(client))
@@ -269,11 +262,11 @@ class Connection:
             self._changed.set()
 
     @asynccontextmanager
-    async def _speaking(self, guard: GuardedStream) -> AsyncGenerator[Client]:
+    async def _speaking(self, guard: transports.GuardedStream) -> AsyncGenerator[Client]:
         self._changed.clear()
         wanted = self._settings.protocol
         client = Client(
-            guarded(guard, self._streams),
+            transports.guarded(guard, self._streams),
             mode="legacy" if wanted == "legacy" else "auto",
             message_handler=self._on_message,
             client_info=US,
@@ -298,12 +291,12 @@ class Connection:
                 name: filled(value, f"headers.{name}") for name, value in settings.headers.items()
             }
             url = filled(settings.url, "url")
-            self._site = Site(url, headers, settings.max_message, secrets_of(settings))
-            return http_streams(self._site)
+            self._site = transports.Site(url, headers, settings.max_message, secrets_of(settings))
+            return transports.http_streams(self._site)
         assert settings.command is not None  # noqa: S101 - validated
         if settings.cwd is not None and not Path(settings.cwd).is_dir():
             raise ServerFault(f"the directory {settings.cwd} to start it in does not exist")
-        self._said = Program(
+        self._said = transports.Program(
             settings.command,
             [filled(argument, "args") for argument in settings.args],
             {name: filled(value, f"env.{name}") for name, value in settings.env.items()}
@@ -311,13 +304,13 @@ class Connection:
             settings.cwd,
             settings.max_message,
         )
-        return program_streams(self._said)
+        return transports.program_streams(self._said)
 
 
 async def _accept_any(name: str, result: object) -> None:
     """Validate nothing, in place of the SDK."""
 
 
-def _end_of(guard: GuardedStream | None) -> str | None:
+def _end_of(guard: transports.GuardedStream | None) -> str | None:
     """Return why a server's messages have ended, None if they have not."""
     return None if guard is None or not guard.ended.is_set() else guard.fault or ENDED

@@ -16,17 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import anyio
+from mcp.server import subscriptions
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
-    PromptsListChanged,
-    ToolsListChanged,
-)
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import SecretStr
@@ -113,9 +108,9 @@ class Changes:
 
     def __init__(self, host: HostHandle) -> None:
         self._host = host
-        self._bus = InMemorySubscriptionBus()
+        self._bus = subscriptions.InMemorySubscriptionBus()
         self._client: ServerSession | None = None
-        self.listen = ListenHandler(self._bus)
+        self.listen = subscriptions.ListenHandler(self._bus)
 
     def seen_by(self, client: ServerSession) -> None:
         """Remember the client that has listed tools or prompts, to notify it of changes."""
@@ -130,8 +125,8 @@ class Changes:
             current = self._host.prompt
             if current is not known:
                 known = current
-                await self._bus.publish(ToolsListChanged())
-                await self._bus.publish(PromptsListChanged())
+                await self._bus.publish(subscriptions.ToolsListChanged())
+                await self._bus.publish(subscriptions.PromptsListChanged())
                 if self._client is None:
                     continue
                 # The client may leave at any time.
