@@ -87,34 +87,7 @@ def fault_of(tool: Tool[Any, Any], argument: str) -> str | None:
 CountingScope = Literal["session", "principal", "global"]
 
 
-def take_place(  # noqa: PLR0913 - key, principal and window
-    context: ToolContext,
-    policy: str,
-    key: str,
-    most: int,
-    *,
-    amount: int = 1,
-    window: float | None = None,
-    scope: CountingScope,
-) -> Reservation:
-    """Take a place for one call, in its `reserve`; a denial gives the place back.
-
-    A call takes `amount` of the `most` places of `key`, and each is free again after `window`
-    seconds (None: never). Raises `UnboundResourceError` if no counter is bound for a scope beyond
-    the session, and `StateError` if nothing can be counted.
-    """
-    if scope == "session":
-        return _take_in_record(context, policy, key, most, amount, window)
-    who = context.principal if scope == "principal" else None
-    shared = json.dumps([policy, scope, None if who is None else [who.source, who.id], key])
-    counter: Any = context.resources.get(Counter)  # type: ignore[type-abstract]
-    # Because other processes give the same ids to calls, each place gets a new id.
-    now, id_ = context.clock.now(), uuid4().hex
-    taken: Reservation = counter.reserve(shared, amount, most, window, id_, now=now)
-    return taken
-
-
-def _take_in_record(  # noqa: PLR0913, PLR0917 - as `take_place`
+def _take_in_record(  # noqa: PLR0913, PLR0917 - as `_Counting._take`
     context: ToolContext, policy: str, key: str, most: int, amount: int, window: float | None
 ) -> Reservation:
     state = PolicyState.reserved(context, policy)
@@ -179,6 +152,26 @@ class _Counting(SelectingPolicy):
         """Leave the decision to `reserve`, where no two calls can count the same place."""
         return PolicyDecision.allow()
 
+    def _take(
+        self, context: ToolContext, key: str, most: int, window: float | None, amount: int = 1
+    ) -> Reservation:
+        """Take a place for one call, in its `reserve`; a denial gives the place back.
+
+        A call takes `amount` of the `most` places of `key`, and each is free again after `window`
+        seconds (None: never). Raises `UnboundResourceError` if no counter is bound for a scope
+        beyond the session, and `StateError` if nothing can be counted.
+        """
+        scope = self.scope
+        if scope == "session":
+            return _take_in_record(context, self.name, key, most, amount, window)
+        who = context.principal if scope == "principal" else None
+        shared = json.dumps([self.name, scope, None if who is None else [who.source, who.id], key])
+        counter: Any = context.resources.get(Counter)  # type: ignore[type-abstract]
+        # Because other processes give the same ids to calls, each place gets a new id.
+        now, id_ = context.clock.now(), uuid4().hex
+        taken: Reservation = counter.reserve(shared, amount, most, window, id_, now=now)
+        return taken
+
 
 @dataclass(frozen=True, kw_only=True)
 class RateLimitPolicy(_Counting):
@@ -221,7 +214,7 @@ class RateLimitPolicy(_Counting):
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Count the call, or deny it and say how long to wait."""
         most, window = self.most, self.seconds
-        place = take_place(context, self.name, tool.name, most, window=window, scope=self.scope)
+        place = self._take(context, tool.name, most, window)
         if place.granted:
             return PolicyDecision.allow()
         wait = math.ceil(place.wait or window)
@@ -306,7 +299,7 @@ class QuotaPolicy(_Counting):
         wanted = ((IN_ALL, most_in_all, "calls"), (tool.name, own, f"calls of {tool.label}"))
         for key, places, what in wanted:
             if places is not None:
-                place = self._take(context, key, places)
+                place = self._take(context, key, places, self.window)
                 if not place.granted:
                     # The denial gives back the places that were taken before.
                     return PolicyDecision.deny(
@@ -322,7 +315,7 @@ class QuotaPolicy(_Counting):
                 f"of 0 or more. Correct it, then retry {tool.label}."
             )
         most = limit_of(self.max_sum)
-        place = self._take(context, f"sum of {self.sum}", most, amount)
+        place = self._take(context, f"sum of {self.sum}", most, self.window, amount)
         if place.granted:
             return PolicyDecision.allow()
         left = most - int(place.used)
@@ -330,10 +323,6 @@ class QuotaPolicy(_Counting):
         return PolicyDecision.deny(
             f"Quota exceeded: {told}. {_remedy(place, tool if left > 0 else None)}"
         )
-
-    def _take(self, context: ToolContext, key: str, most: int, amount: int = 1) -> Reservation:
-        window, scope = self.window, self.scope
-        return take_place(context, self.name, key, most, amount=amount, window=window, scope=scope)
 
 
 def _remedy(place: Reservation, smaller: Tool[Any, Any] | None = None) -> str:

@@ -71,59 +71,43 @@ class NotRecordedError(LookupError):
     """A call is not in the record; the text is for the model."""
 
 
-class InOrder:
-    """Answers with the next recorded call, and only if it is the same."""
+class RecordedAnswers:
+    """Recorded calls that answer, each once: in their order, or by name and arguments."""
 
-    def __init__(self, calls: Iterable[Numbered]) -> None:
-        self._calls = deque(calls)
+    def __init__(self, calls: Iterable[Numbered], *, strict: bool) -> None:
+        self._strict = strict
+        self._queues: dict[tuple[str, str], deque[Numbered]] = {}
         self._lock = Lock()
+        for entry in calls:
+            key = self._key(entry.call.tool, entry.call.params)
+            self._queues.setdefault(key, deque()).append(entry)
+
+    def _key(self, tool: str, params: Any) -> tuple[str, str]:
+        # For answers in the recorded order, all calls wait in one queue.
+        return ("", "") if self._strict else (tool, key_of(params))
 
     def take(self, tool: str, params: Any) -> Numbered:
         """Return the next recorded call if it is this call; raise `NotRecordedError` if not."""
         with self._lock:
-            if not self._calls:
-                raise NotRecordedError(
-                    f"The record ends before this call of {tool}. It cannot be answered; do not "
-                    "call more than was recorded."
-                )
-            following = self._calls[0]
-            if following.call.tool != tool or not is_of(following.call, params):
+            queue = self._queues.get(self._key(tool, params))
+            if queue:
+                following = queue[0]
+                if not self._strict or (
+                    following.call.tool == tool and is_of(following.call, params)
+                ):
+                    return queue.popleft()
                 raise NotRecordedError(
                     f"The next call of the record (line {following.line}) is {following.call.tool} "
                     f"{_shortened(key_of(following.call.params))}, not {tool} "
                     f"{_shortened(key_of(params))}. It cannot be answered; make the recorded "
                     "calls in their order, or replay without strict."
                 )
-            return self._calls.popleft()
-
-    def left(self) -> list[Numbered]:
-        """Return the recorded calls that have not answered."""
-        with self._lock:
-            return list(self._calls)
-
-    def left_before(self, later: Numbered) -> Iterable[Numbered]:
-        """Return the calls that have not answered and were recorded before a call."""
-        with self._lock:
-            return list(takewhile(lambda entry: entry.line < later.line, self._calls))
-
-
-class ByArguments:
-    """Answers with the first recorded call of that name with those arguments, then the next."""
-
-    def __init__(self, calls: Iterable[Numbered]) -> None:
-        self._calls: dict[tuple[str, str], deque[Numbered]] = {}
-        self._lock = Lock()
-        for entry in calls:
-            key = entry.call.tool, key_of(entry.call.params)
-            self._calls.setdefault(key, deque()).append(entry)
-
-    def take(self, tool: str, params: Any) -> Numbered:
-        """Return the next recorded call that is the same; raise `NotRecordedError` without one."""
-        with self._lock:
-            found = self._calls.get((tool, key_of(params)))
-            if found:
-                return found.popleft()
-        if found is not None:
+        if self._strict:
+            raise NotRecordedError(
+                f"The record ends before this call of {tool}. It cannot be answered; do not call "
+                "more than was recorded."
+            )
+        if queue is not None:
             raise NotRecordedError(
                 f"Every recorded call of {tool} with these arguments has answered already. It "
                 "cannot be answered again; use the earlier answer."
@@ -136,17 +120,14 @@ class ByArguments:
     def left(self) -> list[Numbered]:
         """Return the recorded calls that have not answered, in order."""
         with self._lock:
-            left = [entry for queue in self._calls.values() for entry in queue]
+            left = [entry for queue in self._queues.values() for entry in queue]
         return sorted(left, key=lambda entry: entry.line)
 
     def left_before(self, later: Numbered) -> Iterable[Numbered]:
-        """Return the same calls that have not answered and were recorded before a call."""
+        """Return the calls of its queue that have not answered and were recorded before a call."""
         with self._lock:
-            alike = self._calls.get((later.call.tool, key_of(later.call.params)), ())
+            alike = self._queues.get(self._key(later.call.tool, later.call.params), ())
             return list(takewhile(lambda entry: entry.line < later.line, alike))
-
-
-Answers = InOrder | ByArguments
 
 
 class ById:
@@ -260,7 +241,7 @@ class Replayer:
         self._approves = approves
         calls = answering(recording, only)
         ran = [entry for entry in calls if has_run(entry.call)]
-        self._answers: Answers = InOrder(ran) if strict else ByArguments(ran)
+        self._answers = RecordedAnswers(ran, strict=strict)
         self._lock = Lock()
         self._making_up = Lock()
         self._told: set[str] = set()

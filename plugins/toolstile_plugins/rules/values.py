@@ -245,21 +245,21 @@ def is_default(properties: Mapping[str, Any], argument: str, value: object) -> b
     return "default" in schema and schema["default"] == value
 
 
-def values_in(value: object, declared: Collection[str]) -> list[Value]:
-    """Return the texts and numbers within a JSON value, and the undeclared names."""
+def values_in(value: object, declared: Collection[str] | None) -> list[Value]:
+    """Return the texts and numbers within a JSON value, and the undeclared names; None for none."""
     found: list[Value] = []
     _collect(value, declared, found)
     return found
 
 
-def _collect(value: object, declared: Collection[str], found: list[Value]) -> None:
+def _collect(value: object, declared: Collection[str] | None, found: list[Value]) -> None:
     # The commonest case comes first, because every call passes here.
     if isinstance(value, (str, int, float)):
         if not isinstance(value, bool):
             found.append(value)
     elif isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, object]", value).items():
-            if name not in declared:
+            if declared is not None and name not in declared:
                 found.append(name)
             _collect(inner, declared, found)
     elif isinstance(value, (list, tuple)):
@@ -306,7 +306,7 @@ def values_of_result(
         is_mapping = any(part.get("additionalProperties") for part in parts)
         is_open = is_mapping and not any("properties" in part for part in parts)
     if WHOLE in fields and (is_all or is_open or not _has_fields(value)):
-        yield from _leaves(value, with_names=is_open)
+        yield from values_in(value, () if is_open else None)
     else:
         yield from _in_fields(value, fields)
 
@@ -329,24 +329,12 @@ def _in_fields(value: object, fields: Collection[str]) -> Iterator[Value]:
     if isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, object]", value).items():
             if name in fields:
-                yield from _leaves(inner, with_names=True)
+                yield from values_in(inner, ())
             else:
                 yield from _in_fields(inner, fields)
     elif isinstance(value, list):
         for inner in cast("list[object]", value):
             yield from _in_fields(inner, fields)
-
-
-def _leaves(value: object, *, with_names: bool) -> Iterator[Value]:
-    if isinstance(value, Mapping):
-        for name, inner in cast("Mapping[str, object]", value).items():
-            yield from (name,) if with_names else ()
-            yield from _leaves(inner, with_names=with_names)
-    elif isinstance(value, list):
-        for inner in cast("list[object]", value):
-            yield from _leaves(inner, with_names=with_names)
-    else:
-        yield from values_in(value, ())
 
 
 def _has_fields(value: object) -> bool:

@@ -51,9 +51,11 @@ def encoding_of(data: bytes) -> Encoding | None:
         >>> encoding_of("Käse".encode()), encoding_of(b"K\xe4se"), encoding_of(b"K\0se")
         ('utf-8', 'cp1252', None)
     """
-    marked = _mark_of(data)
-    if marked is not None:
-        return marked if _is_utf16(data, marked) else None
+    if (marked := _mark_of(data)) is not None:
+        try:
+            return None if "\0" in data.decode(marked) else marked
+        except UnicodeDecodeError:
+            return None
     if looks_binary(data):
         return None
     if _is_utf8(data):
@@ -124,8 +126,13 @@ def decode(data: bytes, path: str) -> tuple[str, Encoding]:
     """Return a text file's text and encoding; raises `ValueError` for a binary one."""
     encoding = encoding_of(data)
     if encoding is None:
+        why = "it is not UTF-8, and holds bytes that no text in another encoding known here does"
+        if _mark_of(data) is not None:
+            why = "it begins like UTF-16 and is not"
+        elif looks_binary(data):
+            why = "it holds NUL bytes"
         raise ValueError(
-            f"{path} is a binary file ({len(data)} bytes; {_why_binary(data)}), so it cannot be "
+            f"{path} is a binary file ({len(data)} bytes; {why}), so it cannot be "
             "read as text. Tools that take binary files can use it."
         )
     return text_of(data, encoding), encoding
@@ -236,13 +243,6 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _is_utf16(data: bytes, encoding: Encoding) -> bool:
-    try:
-        return "\0" not in data.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-
-
 def _is_marked(encoding: Encoding) -> bool:
     return encoding in _MARKS.values()
 
@@ -261,14 +261,6 @@ def _no_place(path: str, encoding: Encoding, why: str) -> str:
         f"{path} cannot be written: it is stored as {TITLES[encoding]}, which {why}. Write other "
         "text; or delete the file and write it again, which stores it as UTF-8."
     )
-
-
-def _why_binary(data: bytes) -> str:
-    if _mark_of(data) is not None:
-        return "it begins like UTF-16 and is not"
-    if looks_binary(data):
-        return "it holds NUL bytes"
-    return "it is not UTF-8, and holds bytes that no text in another encoding known here does"
 
 
 # --- Searching

@@ -464,7 +464,19 @@ class DiskStore(Store):
         with self._explained():
             self._check_there()
             if not changes.made:
-                return self._check_reads(changes, given)
+                # Of several paths, some could be read before a commit and others after it.
+                if given is None and len(changes.seen) > 1:
+                    given = self._lock.try_hold(create=False)
+                    if given is None and self._lock.is_held():
+                        return None
+                try:
+                    if given is not None:
+                        self._area.finish_others(given, changes.paths())
+                    check_seen(self, changes)
+                finally:
+                    if given is not None:
+                        given.release()
+                return Prepared(lambda: None, lambda: None)
             hold = given or self._lock.try_hold(create=True)
             if hold is None:
                 return None
@@ -555,21 +567,6 @@ class DiskStore(Store):
         ):
             return {*Slots.found(os.listdir(area))}  # noqa: PTH208 - of a descriptor
         return set()
-
-    def _check_reads(self, changes: Changes, hold: Hold | None) -> Transaction | None:
-        # Of several paths, some could be read before a commit and others after it.
-        if hold is None and len(changes.seen) > 1:
-            hold = self._lock.try_hold(create=False)
-            if hold is None and self._lock.is_held():
-                return None
-        try:
-            if hold is not None:
-                self._area.finish_others(hold, changes.paths())
-            check_seen(self, changes)
-        finally:
-            if hold is not None:
-                hold.release()
-        return Prepared(lambda: None, lambda: None)
 
     def _check_there(self) -> None:
         if os.fstat(self._handle()).st_nlink == 0:
