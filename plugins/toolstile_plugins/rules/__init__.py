@@ -13,8 +13,11 @@ from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.rules import cli
 
 if TYPE_CHECKING:
-    from toolstile_plugins.rules.asked_for import AskedForPolicy
-    from toolstile_plugins.rules.provenance import ConfidentialPolicy, ProvenancePolicy
+    from toolstile_plugins.rules.provenance import (
+        AskedForPolicy,
+        ConfidentialPolicy,
+        ProvenancePolicy,
+    )
     from toolstile_plugins.rules.rule import RulePolicy
 
 __all__ = ["AskedForPolicy", "ConfidentialPolicy", "ProvenancePolicy", "RulePolicy"]
@@ -22,8 +25,7 @@ __all__ = ["AskedForPolicy", "ConfidentialPolicy", "ProvenancePolicy", "RulePoli
 __getattr__ = late_names(
     __name__,
     {
-        "asked_for": "AskedForPolicy",
-        "provenance": "ConfidentialPolicy ProvenancePolicy",
+        "provenance": "AskedForPolicy ConfidentialPolicy ProvenancePolicy",
         "rule": "RulePolicy",
     },
 )
@@ -33,7 +35,7 @@ __getattr__ = late_names(
 def toolstile_policies() -> dict[str, str]:
     """Offer the kinds."""
     return {
-        "asked_for": f"{__name__}.asked_for:AskedForPolicy",
+        "asked_for": f"{__name__}.provenance:AskedForPolicy",
         "confidential": f"{__name__}.provenance:ConfidentialPolicy",
         "provenance": f"{__name__}.provenance:ProvenancePolicy",
         "rule": f"{__name__}.rule:RulePolicy",

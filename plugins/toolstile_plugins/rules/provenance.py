@@ -1,14 +1,15 @@
-"""The policies on where values come from, trusted or not, and on where they may not go."""
+"""The policies on where values come from, where they may not go, and words of the request."""
 
 from __future__ import annotations
 
 import logging
 import re
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from pydantic_core import from_json, to_json
@@ -28,6 +29,7 @@ from toolstile_hookspecs.diagnostics import NOTICE
 from toolstile_hookspecs.execution.approvals import is_approved
 from toolstile_hookspecs.selectors import ToolSelector, fits
 from toolstile_hookspecs.stored_names import stored_as
+from toolstile_hookspecs.support.patterns import bounded
 from toolstile_plugins.policies.checks import (
     Count,
     Otherwise,
@@ -37,7 +39,6 @@ from toolstile_plugins.policies.checks import (
     refuse_none,
 )
 from toolstile_plugins.policies.path_arguments import names_declared_by
-from toolstile_plugins.rules.asked_for import NO_REQUEST
 from toolstile_plugins.rules.helpers import words_of
 from toolstile_plugins.rules.values import (
     LONGEST,
@@ -180,6 +181,8 @@ def _values_of(event: ToolInvoked) -> list[Value]:
 
 
 Comparison = Literal["value", "links", "words", "request"]
+
+NO_REQUEST = "no request was given, so the wishes of the user are unknown"
 
 SESSIONS: Final = 64
 """The number of sessions with an index in memory; other sessions get a new one."""
@@ -584,3 +587,81 @@ def _holds(argument: object, known: Sequence[str]) -> bool:
 
 def _spelt(value: object) -> str:
     return " ".join(words_of(decoded(plain(str(value)))))
+
+
+# --- The words of the request
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedForPolicy:
+    """Lets tools be called if a turn of the request mentions their purpose.
+
+    Args:
+        words: From a tool, also as a glob, to a pattern of RE2. It is searched for in each turn,
+            in letters of either case, with white space as single spaces.
+        otherwise: The decision if no turn has it, or without a request: a person decides (`ask`),
+            or the call is denied (`deny`).
+        name: The instance's name; made of kind, place and position if not given.
+
+    Raises:
+        DefinitionError: When a pattern is not one of RE2, or matches any text.
+
+    Example:
+        >>> AskedForPolicy(words={"send_email": "send|e-?mail .* to"}, otherwise="deny").name
+        ''
+    """
+
+    wants_params: ClassVar = False
+
+    words: Mapping[str, str]
+    otherwise: Otherwise = "ask"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        refuse_none(self, "words")
+        for tool, pattern in self._patterns.items():
+            if pattern.search(""):
+                raise DefinitionError(
+                    f"AskedForPolicy: words: the pattern of {tool!r} matches any text, so "
+                    "the policy would allow everything; write words that the user must say."
+                )
+
+    @cached_property
+    def _patterns(self) -> Mapping[str, Any]:
+        made: dict[str, Any] = {}
+        for tool, pattern in self.words.items():
+            try:
+                made[tool] = bounded(f"(?i){pattern}")
+            except ValueError as error:
+                raise DefinitionError(
+                    f"AskedForPolicy: words: the pattern of {tool!r} is not one of RE2: {error}. "
+                    "Correct it; look-around and back-references are not known there."
+                ) from None
+        return made
+
+    @property
+    def selector(self) -> ToolSelector:
+        """The governed tools."""
+        return ToolSelector(tools=frozenset(self.words))
+
+    def check(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision:
+        """Allow if a turn has the words of the tool."""
+        patterns = entries_for(tool, self._patterns)
+        turns = (unicodedata.normalize("NFC", turn.text) for turn in context.request)
+        texts = [" ".join(text.split()) for text in turns]
+        if any(pattern.search(text) for pattern in patterns for text in texts):
+            return PolicyDecision.allow()
+        why = "the request does not ask for it" if texts else NO_REQUEST
+        return objection(tool, why, self.otherwise, "here")
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Do nothing: the policy has no state."""
