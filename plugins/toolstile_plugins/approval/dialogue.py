@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
+from rich.text import Text
+
 from toolstile_hookspecs import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -38,7 +40,6 @@ from toolstile_plugins.screen import console
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
 LOOK_AGAIN: Final = 0.2
 """Seconds between two checks whether a question was withdrawn."""
@@ -82,7 +83,10 @@ class Terminal:
         Raises:
             Withdrawn: The call no longer waits for the answer.
         """
-        self._forget_typed()
+        import termios  # absent on some systems, which have no such terminal
+
+        with suppress(termios.error):
+            termios.tcflush(self.source, termios.TCIFLUSH)
         self._rich().print(question, style="bold", end=" ", soft_wrap=True)
         self._out.flush()
         line = self._read()
@@ -100,14 +104,6 @@ class Terminal:
         except OSError:
             return None
         return data.decode(errors="replace").rstrip("\r\n") if data else None
-
-    def _forget_typed(self) -> None:
-        import termios  # absent on some systems, which have no such terminal
-
-        try:
-            termios.tcflush(self.source, termios.TCIFLUSH)
-        except termios.error:
-            return
 
     def _rich(self) -> Console:
         if self._console is None:
@@ -293,8 +289,6 @@ class Dialogue:
         return None
 
     def _show(self, *, everything: bool) -> None:
-        from rich.text import Text  # only a question needs it
-
         for style, line in self._shown.lines(everything=everything):
             self._terminal.show(Text(line, style))
 
@@ -379,24 +373,19 @@ class TerminalWay:
             open_terminal(withdrawn, anywhere=self._mode is Mode.ASK) as terminal,
             taking_turns(withdrawn),
         ):
-            _talk_at(terminal, kept)
-
-
-def _talk_at(terminal: Terminal, kept: KeptQuestion) -> None:
-    """Ask until an answer counts, or another person answered first."""
-    end = ""
-    while not end:
-        dialogue = Dialogue(terminal, kept.request)
-        try:
-            given = dialogue.run()
-        except Withdrawn:
-            terminal.show(printable(kept.end()))
-            return
-        if not given.answered:
-            terminal.show(LEFT)
-            return
-        fault = kept.answer(given, ALWAYS if dialogue.for_good else None)
-        if not fault:
-            return
-        terminal.show(printable(fault))
-        end = kept.end()
+            end = ""
+            while not end:  # until an answer counts, or another person answered first
+                dialogue = Dialogue(terminal, kept.request)
+                try:
+                    given = dialogue.run()
+                except Withdrawn:
+                    terminal.show(printable(kept.end()))
+                    return
+                if not given.answered:
+                    terminal.show(LEFT)
+                    return
+                fault = kept.answer(given, ALWAYS if dialogue.for_good else None)
+                if not fault:
+                    return
+                terminal.show(printable(fault))
+                end = kept.end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Final, cast
@@ -66,7 +66,9 @@ class Shown:
         schema = request.tool.params_codec.secret_schema()
         self.masked: dict[str, Any] = masked(self.arguments, schema, MASK)
         self._secrets = list(secrets_of(self.arguments, schema))
-        self._parts = [[*self._head()], *map(list, self._arguments()), [*self._diff()]]
+        arguments = [[*self._argument(printable(name), it)] for name, it in self.masked.items()]
+        arguments = arguments or [[("dim", "  without arguments")]]
+        self._parts = [[*self._head()], *arguments, [*self._diff()]]
         most = LINES // len(self._parts)
         is_long = sum(map(len, self._parts)) > LINES
         self._most = max(most, SHORTEST) if is_long else LINES
@@ -103,12 +105,6 @@ class Shown:
         for reason in self.request.reasons:
             for line in printable_lines(hide(reason, self._secrets)):
                 yield "", f"  {line}"
-
-    def _arguments(self) -> Iterator[Iterable[Line]]:
-        if not self.masked:
-            yield [("dim", "  without arguments")]
-        for name, value in self.masked.items():
-            yield self._argument(printable(name), value)
 
     def _argument(self, label: str, value: Any) -> Iterator[Line]:
         if isinstance(value, str) and "\n" in value:

@@ -69,14 +69,9 @@ class Grant:
             and self.has_run is (question.diff is not None)
             and self.digest in {None, question.digest}
             and {*question.asked_by} <= {*self.asked_by}
-            and self._is_of(question)
+            and (self.scope == "everybody" or question.principal == self.principal)
+            and (self.scope != "session" or question.session_id == self.session_id)
         )
-
-    def _is_of(self, question: Question) -> bool:
-        if self.scope == "everybody":
-            return True
-        is_theirs = question.principal == self.principal
-        return is_theirs and (self.scope == "principal" or question.session_id == self.session_id)
 
     @property
     def answer(self) -> ApprovalAnswer:

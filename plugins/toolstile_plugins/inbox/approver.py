@@ -90,7 +90,6 @@ class _Kept:
     reached: Reached
 
     def answer(self, given: ApprovalAnswer, terms: Terms | None = None) -> str:
-        """Store the answer, or add a grant by terms; return why it does not count."""
         ticket, digest = self.question.ticket, self.request.digest
         by, via, arguments = self.reached.by, self.via, given.arguments
         if isinstance(arguments, str):
@@ -115,7 +114,6 @@ class _Kept:
         return ""
 
     def end(self) -> str:
-        """Return who answered first, or why the question is closed; "" while it waits."""
         now = self.inbox.clock.now()
         question = self.inbox.store.get(self.question.ticket)
         question = question or replace(self.question, state=QuestionState.WITHDRAWN)
@@ -123,7 +121,6 @@ class _Kept:
         return "" if waits else too_late(question, now)
 
     def proof(self) -> str:
-        """Return the proof that this question was asked."""
         return self.inbox.seal.seal_proof(self.question)
 
 
@@ -190,7 +187,18 @@ class Approver:
             return found
         if self._is_answered:
             return self._take(found)
-        return await self._wait(found) if self._waits else self._later(found)
+        if not self._waits:
+            return self._later(found)
+        # Meanwhile this process keeps its claim of the call.
+        _waiting.add(found.ticket)
+        async with asking(self._inbox, self._request, found, self._people) as asked:
+            try:
+                await asyncio.sleep(0)  # so that ways that end the call have asked
+                return await self._look(found, asked)
+            finally:
+                _waiting.discard(found.ticket)
+                if self._end is not None:
+                    self._inbox.end(found, self._end)
 
     def _kept_or_new(self) -> Question | ApprovalAnswer:
         """Return a claimed question with its answer, a grant's answer, or a waiting question."""
@@ -260,18 +268,6 @@ class Approver:
         self._end = self._end if stored.sealed == kept.sealed else None  # another process was first
         return stored
 
-    async def _wait(self, question: Question) -> ApprovalAnswer:
-        """Return the answer; meanwhile this process keeps its claim of the call."""
-        _waiting.add(question.ticket)
-        async with asking(self._inbox, self._request, question, self._people) as asked:
-            try:
-                await asyncio.sleep(0)  # so that ways that end the call have asked
-                return await self._look(question, asked)
-            finally:
-                _waiting.discard(question.ticket)
-                if self._end is not None:
-                    self._inbox.end(question, self._end)
-
     async def _look(self, question: Question, asked: Asked) -> ApprovalAnswer:
         """Poll for the answer; without one, the call may end as pending."""
         store, held_until = self._inbox.store, self._clock.now() + _HOLD
@@ -305,7 +301,6 @@ class Approver:
         return self._inbox.claim(question, now, holder=self._holder, seconds=seconds)
 
     def _take(self, question: Question) -> ApprovalAnswer:
-        """Return the answer of a claimed question."""
         self._ended.note(self._inbox, question, self._request.call.id)
         self._request.context.set_attribute(APPROVAL_TICKET, question.ticket)
         token = self._inbox.seal.call_of(question).token

@@ -57,7 +57,9 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         case "list":
             _list(inbox, args)
         case "show":
-            _show(inbox, _named(inbox, args.ticket), args)
+            question = _named(inbox, args.ticket)
+            shown = "\n".join(printable(line).rstrip() for line in lines_of(inbox, question))
+            tell(args, shown, wire_of(question, inbox.lost(question)))
         case "withdraw":
             ticket = _named(inbox, args.ticket).ticket
             _tell(inbox.withdraw(ticket, person(), via=VIA), args)
@@ -95,27 +97,23 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def _list(inbox: Inbox, args: argparse.Namespace) -> None:
-    waiting = inbox.waiting()
-    if args.out is not None or args.watch:
-        for question in _coming(inbox, waiting) if args.watch else waiting:
-            tell(args, "  ".join(_row(inbox, question)), wire_of(question, inbox.lost(question)))
-        return
+    waiting, seen = inbox.waiting(), set[str]()
+    while args.out is not None or args.watch:
+        for question in waiting:
+            if question.ticket not in seen:
+                wire = wire_of(question, inbox.lost(question))
+                tell(args, "  ".join(_row(inbox, question)), wire)
+        if not args.watch:
+            return
+        sys.stdout.flush()
+        seen = {question.ticket for question in waiting}
+        time.sleep(inbox.settings.interval)  # until Ctrl-C
+        waiting = inbox.waiting()
     if not waiting:
         show_line("No question waits for an answer.")
         return
     rows = [list(map(printable, _row(inbox, question))) for question in waiting]
     Screen("").table(("ticket", "tool", "left", "session", "reasons"), rows)
-
-
-def _coming(inbox: Inbox, waiting: list[Question]) -> Iterator[Question]:
-    """Yield the waiting questions, then new ones, until Ctrl-C."""
-    seen: set[str] = set()
-    while True:
-        yield from (question for question in waiting if question.ticket not in seen)
-        sys.stdout.flush()
-        seen = {question.ticket for question in waiting}
-        time.sleep(inbox.settings.interval)
-        waiting = inbox.waiting()
 
 
 def _row(inbox: Inbox, question: Question) -> tuple[str, ...]:
@@ -124,14 +122,6 @@ def _row(inbox: Inbox, question: Question) -> tuple[str, ...]:
     has_run = " (has run)" if question.diff is not None else ""
     reasons = " ".join(question.reasons)
     return question.ticket, question.tool + has_run, left, question.session_id, reasons
-
-
-def _show(inbox: Inbox, question: Question, args: argparse.Namespace) -> None:
-    if args.out is not None:
-        args.out.write(wire_of(question, inbox.lost(question)))
-        return
-    for line in lines_of(inbox, question):
-        show_line(printable(line))
 
 
 def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:

@@ -42,8 +42,13 @@ class InboxGrants:
         """Return the answer of a grant to a question before it is asked; None without a grant."""
         for grant in self.all():
             # By the present rules, because the person may have lost the right to grant.
-            may_grant = grant.covers(question) and self._fault_of(grant, question) is None
-            if may_grant and self._take(grant):
+            if not grant.covers(question) or self._fault_of(grant, question) is not None:
+                continue
+            if grant.times is None or self.counter is None:
+                return grant.answer
+            # A failed call stays counted, as with a rate limit.
+            key, window, now = _key(grant), MOST_HOURS * 3600, self.inbox.clock.now()
+            if self.counter.reserve(key, 1, grant.times, window, uuid4().hex, now=now).granted:
                 return grant.answer
         return None
 
@@ -173,13 +178,6 @@ class InboxGrants:
         if grant.times is not None and not self.counts:
             return _UNCOUNTED
         return None
-
-    def _take(self, grant: Grant) -> bool:
-        """Count a call; a failed call stays counted, as with a rate limit."""
-        if grant.times is None or self.counter is None:
-            return True
-        now, key, window = self.inbox.clock.now(), _key(grant), MOST_HOURS * 3600
-        return self.counter.reserve(key, 1, grant.times, window, uuid4().hex, now=now).granted
 
 
 def _key(grant: Grant) -> str:

@@ -22,6 +22,7 @@ from toolstile_hookspecs.services.approval_store import AnswerRecord, GrantRecor
 from toolstile_hookspecs.services.json_forms import ANSWER, QUESTION
 from toolstile_hookspecs.support.process import sync_names
 from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.cli_support import needing
 from toolstile_plugins.directories import make_directory_of
 
 if TYPE_CHECKING:
@@ -68,11 +69,9 @@ class Seal:
     @cached_property
     def _fernet(self) -> Fernet:
         # At the first use, because reading questions must not make a key.
-        try:
-            # Late: cryptography is heavy, and few hosts have an inbox.
+        # Late: cryptography is heavy, and few hosts have an inbox.
+        with needing(_NEEDS, "inbox"):
             from cryptography.fernet import Fernet
-        except ImportError:
-            raise without_cryptography() from None
         derived: bytes | None = None
         if self._secret is not None:
             secret = self._secret.get_secret_value().encode()
@@ -268,10 +267,12 @@ _NOT_GENUINE = (
 )
 
 
+_NEEDS: Final = "The inbox needs cryptography, which is not installed."
+
+
 def without_cryptography() -> ConfigurationError:
     """Return the error of an inbox without cryptography."""
-    told = "The inbox needs cryptography, which is not installed."
-    return ConfigurationError(f"{told} {extra_remedy('inbox')}.")
+    return ConfigurationError(f"{_NEEDS} {extra_remedy('inbox')}.")
 
 
 _FERNET: Final = b"gAAAA"

@@ -40,15 +40,12 @@ class Answerers(BaseModel):
 
     def allow(self, person: Principal, question: Question) -> bool:
         """Tell whether a person may answer a question."""
-        named = self._names(person) or not {*self.groups}.isdisjoint(person.groups)
+        # An id with a space needs its source, so that no other id can read like `SOURCE ID`.
+        ids = {f"{person.source} {person.id}", *([] if " " in person.id else [person.id])}
+        named = bool(ids & {*self.users} or {*self.groups} & {*person.groups})
         is_theirs = named or not (self.users or self.groups)
         is_about = any(fnmatchcase(question.tool, pattern) for pattern in self.tools or ("*",))
         return is_theirs and is_about and question.consequence in (self.consequences or _ALL)
-
-    def _names(self, person: Principal) -> bool:
-        # An id with a space needs its source, so that no other id can read like `SOURCE ID`.
-        ids = {f"{person.source} {person.id}", *([] if " " in person.id else [person.id])}
-        return not ids.isdisjoint(self.users)
 
 
 class InboxSettings(BaseModel):

@@ -110,11 +110,10 @@ class SqlApprovals:
         self._database, self._altered = database, altered
 
     def _read(self, select: str, *values: Any) -> list[Any]:
-        """Return the rows of a query; an open transaction of this thread includes the query."""
         return list(self._database.read(select, *values))
 
     def _tell(self, hear: Callable[[EventRecord], object], event: EventRecord) -> None:
-        """Deliver an event, within the transaction that marks it as delivered."""
+        # Within the transaction that marks the event as delivered.
         hear(event)
 
     def close(self) -> None:

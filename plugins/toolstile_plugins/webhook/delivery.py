@@ -155,8 +155,11 @@ class Turn:
             self.asked = json.loads(self._file.readall().partition(b"\n")[0])
         return True
 
-    def note(self) -> None:
-        """Write the posted questions to the file, for a later process."""
+    def note(self, ticket: str, address: str | None) -> None:
+        """Write the address of a posted question to the file, for a later process; None ends it."""
+        self.asked = {name: at for name, at in self.asked.items() if name != ticket}
+        if address is not None:
+            self.asked[ticket] = address
         line = json.dumps(self.asked).encode() + b"\n" if self.asked else b""
         try:
             # In this order, so that a process that dies here leaves one of both lines.
@@ -244,7 +247,9 @@ class Delivery:
                 try:
                     for question in await self._look():
                         if question.ticket not in self._asking:
-                            self._note(question.ticket, self._endpoint.address_of(question.ticket))
+                            self._turn.note(
+                                question.ticket, self._endpoint.address_of(question.ticket)
+                            )
                             asking = asyncio.create_task(self._ask(question))
                             self._asking[question.ticket] = asking
                 except StateError:
@@ -272,29 +277,26 @@ class Delivery:
         return waiting
 
     async def _ask(self, question: Question) -> None:
+        endpoint, settings, ticket = self._endpoint, self._webhook.settings, question.ticket
+        body = wire_of(question, settings.answer_url)
         try:
-            await self._send_until_answered(question)
+            answer, content = await endpoint.send("POST", str(endpoint.url), ticket, body)
+            address = endpoint.address_of(ticket, answer.headers.get("location"))
+            self._turn.note(ticket, address)
+            while answer.status_code != HTTPStatus.OK or not await _in_thread(
+                self._webhook.take, ticket, answer.headers, content
+            ):
+                if settings.answer_url is not None:
+                    return
+                # At random, because many questions may be of one moment.
+                pause = settings.interval * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
+                await asyncio.sleep(max(pause, retry_after(answer)))
+                answer, content = await endpoint.send("GET", address, f"{ticket}-poll")
         except StateError as error:
             try:
                 await _in_thread(self._webhook.refuse, question, str(error))
             except StateError:
-                log.exception("The question %s cannot be denied.", question.ticket)
-
-    async def _send_until_answered(self, question: Question) -> None:
-        endpoint, settings, ticket = self._endpoint, self._webhook.settings, question.ticket
-        body = wire_of(question, settings.answer_url)
-        answer, content = await endpoint.send("POST", str(endpoint.url), ticket, body)
-        address = endpoint.address_of(ticket, answer.headers.get("location"))
-        self._note(ticket, address)
-        while answer.status_code != HTTPStatus.OK or not await _in_thread(
-            self._webhook.take, ticket, answer.headers, content
-        ):
-            if settings.answer_url is not None:
-                return
-            # At random, because many questions may be of one moment.
-            pause = settings.interval * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
-            await asyncio.sleep(max(pause, retry_after(answer)))
-            answer, content = await endpoint.send("GET", address, f"{ticket}-poll")
+                log.exception("The question %s cannot be denied.", ticket)
 
     async def _end(self, ticket: str, *, is_known: bool) -> None:
         """Withdraw a question from the endpoint, unless the endpoint gave the answer."""
@@ -308,12 +310,5 @@ class Delivery:
                 await self._endpoint.send("DELETE", address, f"{ticket}-withdrawn")
         except StateError as error:
             log.warning("The question %s cannot be withdrawn from the webhook: %s", ticket, error)
-        self._note(ticket, None)
+        self._turn.note(ticket, None)
         del self._ending[ticket]
-
-    def _note(self, ticket: str, address: str | None) -> None:
-        if address is None:
-            del self._turn.asked[ticket]
-        else:
-            self._turn.asked[ticket] = address
-        self._turn.note()

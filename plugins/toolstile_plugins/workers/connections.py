@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Generator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -58,33 +58,24 @@ class HostAddress(NamedTuple):
         Raises:
             OSError: The host cannot be reached, or another host answers.
         """
-        if self.certificate is None:
-            connection = socket.socket(socket.AF_UNIX)
-            connection.settimeout(PATIENCE)
-        else:
-            connection = self._open_tls()
-        try:
+        with ExitStack() as stack:
             if self.certificate is None:
+                connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+                connection.settimeout(PATIENCE)
                 connection.connect(self.place)
+            else:
+                # The host signed its certificate itself, so only the digest in the call is checked.
+                tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                tls.check_hostname = False
+                tls.verify_mode = ssl.CERT_NONE
+                with socket.create_connection(endpoint(self.place), PATIENCE) as raw:
+                    connection = stack.enter_context(tls.wrap_socket(raw))
+                shown = connection.getpeercert(binary_form=True) or b""
+                if sha256(shown).hexdigest() != self.certificate:
+                    raise ConnectionRefusedError("another host answers there")
             connection.sendall(f"{self.token}\n".encode())
-        except BaseException:
-            connection.close()
-            raise
+            stack.pop_all()
         return SocketChannel(connection)
-
-    def _open_tls(self) -> socket.socket:
-        # Because the host signed its certificate itself, only the digest from the call is checked.
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-        raw = socket.create_connection(endpoint(self.place), PATIENCE)
-        with raw:
-            connection = tls.wrap_socket(raw)
-        shown = connection.getpeercert(binary_form=True) or b""
-        if sha256(shown).hexdigest() != self.certificate:
-            connection.close()
-            raise ConnectionRefusedError("another host answers there")
-        return connection
 
 
 class ExpectedHandler:

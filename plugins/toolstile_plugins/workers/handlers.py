@@ -89,7 +89,7 @@ class HandlerProcesses:
         finally:
             with self._lock:
                 self._running.pop(call.key, None)
-        if process.is_alive:
+        if process.process.is_alive:
             with self._lock:
                 self._idle.append(process)
         else:
@@ -113,18 +113,13 @@ class HandlerProcesses:
 
 class _HandlerProcess:
     def __init__(self, modules: list[str]) -> None:
-        self._process = ChildProcess(HANDLER_PROCESS)
-        self._channel = SocketChannel(self._process.start(), MAX_ENCLOSED)
+        self.process = ChildProcess(HANDLER_PROCESS)
+        self._channel = SocketChannel(self.process.start(), MAX_ENCLOSED)
         self.reason: str | None = None
         self._is_up = False
         with suppress(OSError):
             # If the process has died already, the first receive raises.
             self._channel.send(Load(sys.path, modules))
-
-    @property
-    def is_alive(self) -> bool:
-        """True if the process can take the next call."""
-        return self._process.is_alive
 
     def await_up(self) -> None:
         if not self._is_up:
@@ -143,11 +138,11 @@ class _HandlerProcess:
 
     def kill(self, reason: str) -> None:
         self.reason = self.reason or reason
-        self._process.kill()
+        self.process.kill()
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        self.process.kill()
+        self.process.wait()
         self._channel.close()
 
 

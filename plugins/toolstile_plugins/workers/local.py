@@ -243,7 +243,6 @@ class CallQueue:
         return max(time.monotonic() - rows[0][0], 0.0) if rows else None
 
     def _living(self) -> tuple[float, float]:
-        """Return the earliest and latest heartbeat of a living worker."""
         # Not the wall clock, because people and programs set it. Not the clock since boot,
         # because after a sleep of the machine each worker would seem dead until its next heartbeat.
         now = time.monotonic()
@@ -377,7 +376,10 @@ class Serving:
                 if time.monotonic() >= due:
                     self._queue.beat(self._worker, self._runner.tools)
                     due = time.monotonic() + self._queue.lease / BEATS
-                self._end_late()
+                now = datetime.now(UTC)
+                for call in list(self._running.values()):
+                    if call.deadline is not None and call.deadline <= now:
+                        self._runner.end(call.key, LATE)
                 before, version = version, self._queue.version()
                 if version != before:
                     pause = SHORTEST
@@ -423,12 +425,6 @@ class Serving:
                 self._changed.notify()
 
         until_recorded(leave)
-
-    def _end_late(self) -> None:
-        now = datetime.now(UTC)
-        for call in list(self._running.values()):
-            if call.deadline is not None and call.deadline <= now:
-                self._runner.end(call.key, LATE)
 
 
 CANCELLED: Final = "It was cancelled while it ran."

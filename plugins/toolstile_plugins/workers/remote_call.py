@@ -223,6 +223,12 @@ def _dispatched(
     # The host ends the call on time; the deadline ends the call if the host has died.
     longest = tool.timeout if isinstance(tool.timeout, float | int) else math.inf
     left = min(left, patience + longest)
+    carrier: dict[str, str] = {}
+    # A program that traces has imported it; others need not pay for the import.
+    if "opentelemetry" in sys.modules:
+        from opentelemetry import propagate
+
+        propagate.inject(carrier)
     # Calls that block more parents get a higher priority.
     depth = 0
     while context.parent is not None:
@@ -236,21 +242,9 @@ def _dispatched(
         begin_by=now + timedelta(seconds=patience),
         deadline=None if left == math.inf else now + timedelta(seconds=left),
         priority=depth,
-        traceparent=_traceparent(),
+        traceparent=carrier.get("traceparent"),
         connection=connection,
     )
-
-
-def _traceparent() -> str | None:
-    """Return the `traceparent` of the current span, None without OpenTelemetry or a span."""
-    # A program that traces has imported it; others need not pay for the import.
-    if "opentelemetry" not in sys.modules:
-        return None
-    from opentelemetry import propagate
-
-    carrier: dict[str, str] = {}
-    propagate.inject(carrier)
-    return carrier.get("traceparent")
 
 
 def _cancel(cancelling: Executor, dispatcher: Dispatcher, key: str) -> None:
