@@ -216,11 +216,7 @@ class _TheirRun(shared.ForeignRun):
         self._content: Any = None
 
     def keep(self, returned: Any) -> Any:
-        """Keep the object that their tool returned, and return its content for our record.
-
-        Raises:
-            ToolException: With the text of an object that is marked as an error.
-        """
+        """Keep the object that their tool returned, and return its content for our record."""
         self._object = self._content = returned
         if isinstance(returned, ToolMessage):
             if returned.status == "error":
@@ -290,8 +286,8 @@ class _Calls:
 
     def _known(self, call: ToolCall, node: _NodeRun, given: object) -> Outcome | None:
         """Return the outcome of the call in an earlier run of the node, unless it continues now."""
-        if not node.is_resumed:
-            return None
+        if node.name is None or not node.values.get("__pregel_resuming"):
+            return None  # no node of this step has run before
         for event in reversed(self.tools.session[ToolInvoked].all()):
             if event.call_id == call.id and event.call.meta.get(NODE_RUN) == node.name:
                 continues = event.status in _NOT_ENDED or (
@@ -338,11 +334,6 @@ class _NodeRun:
         values = ensure_config(config).get("configurable", {})
         is_graph = "__pregel_scratchpad" in values
         return cls(values, values["checkpoint_ns"] if is_graph else None)
-
-    @property
-    def is_resumed(self) -> bool:
-        """True if nodes of this step may have run before."""
-        return self.name is not None and bool(self.values.get("__pregel_resuming"))
 
     def call(self, tool: str, arguments: Any, call_id: str | None) -> ToolCall:
         meta = {} if self.name is None else {NODE_RUN: self.name}

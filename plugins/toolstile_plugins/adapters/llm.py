@@ -218,16 +218,10 @@ class _Calls:
         self._pauses = pauses
 
     def now(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
-        """Dispatch a call, or resume an answered one.
-
-        Raises:
-            CallWaits: When it waits for a person.
-            CallFailed: When it was refused or rolled back.
-        """
+        """Dispatch a call, or resume an answered one."""
         return self._seen(shared.dispatch(self.tools, call, using), call)
 
     async def later(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
-        """Dispatch a call; see `now`."""
         return self._seen(await shared.adispatch(self.tools, call, using), call)
 
     def _seen(self, outcome: Outcome, call: ToolCall) -> Outcome:

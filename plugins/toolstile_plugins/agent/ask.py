@@ -46,11 +46,7 @@ _PENDING: Final = "a call waits for the answer of a person, who was asked elsewh
 
 
 def ask(host: HostHandle, args: argparse.Namespace) -> int:
-    """Ask the model, show its answer, and return the exit status.
-
-    Raises:
-        ConfigurationError: When no model or no request is given, or a setting does not fit.
-    """
+    """Ask the model, show its answer, and return the exit status."""
     settings: AgentSettings = host.settings("agent")
     text = sys.stdin.read() if args.text == STDIN else args.text
     if not text.strip():
@@ -87,12 +83,8 @@ def ask(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def check_done(host: HostHandle, args: argparse.Namespace) -> int:
-    """Ask the checkers of the configuration and of the sections; return the exit status.
-
-    Raises:
-        StateError: When no session of that name is stored: an empty one may pass all checks.
-    """
-    if args.session is not None:
+    """Ask the checkers of the configuration and of the sections; return the exit status."""
+    if args.session is not None:  # an empty session may pass all checks
         store = _session_store(host)
         known = {info.id for info in store.sessions()} if store is not None else set[str]()
         if args.session not in known:
@@ -115,11 +107,7 @@ def _session_store(host: HostHandle) -> SessionStore | None:
 
 
 def adapter_of(settings: AgentSettings) -> ProviderAdapter:
-    """Return the adapter of the configured model.
-
-    Raises:
-        ConfigurationError: When no model is named, or its provider is unknown.
-    """
+    """Return the adapter of the configured model."""
     if settings.model is None:
         raise ConfigurationError(_NO_MODEL)
     if settings.base_url is None:

@@ -55,9 +55,6 @@ def converse(run: Run) -> Loop[RunResult[Any]]:
 
     Calls that have no result yet come first: calls that waited for a person and now have an
     answer, and calls of a run whose process died. The ledger prevents a second execution.
-
-    Raises:
-        RunFailed: When a limit, the provider or a call ends the run.
     """
     try:
         return (yield from _converse(run))

@@ -164,12 +164,7 @@ Answers = Mapping[str, TicketAnswer]
 
 
 def answers_by_call(state: RunState, answers: Answers) -> dict[str, TicketAnswer | None]:
-    """Return the answer to each waiting call, by its id; None for a call that keeps waiting.
-
-    Raises:
-        TypeError: For an answer without a token.
-        StateError: For the token of another call.
-    """
+    """Return the answer to each waiting call, by its id; None for a call that keeps waiting."""
     found: dict[str, TicketAnswer | None] = {waiting.call.id: None for waiting in state.waiting}
     for ticket, answer in answers.items():
         if not isinstance(answer, TicketAnswer):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -355,16 +350,9 @@ class CompletionChecked:
 @stored_as("agent.GuidanceProgress")
 @dataclass(frozen=True, slots=True)
 class GuidanceProgress:
-    """The progress of a prompt with guidance; part of the session's state, one for each prompt.
+    """The progress of a prompt with guidance; part of the session's state, one for each prompt."""
 
-    Args:
-        prompt: The namespace and key of the prompt.
-        calls: The calls of the prompt so far.
-        succeeded: The tools that have succeeded.
-        files: The files of triggers that have existed.
-    """
-
-    prompt: str
+    prompt: str  # its namespace and key
     calls: int = 0
-    succeeded: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    succeeded: tuple[str, ...] = ()  # the tools that have succeeded
+    files: tuple[str, ...] = ()  # the files of triggers that have existed

@@ -76,9 +76,6 @@ def read_on(path: Path, mark: Mark) -> tuple[Lines, Mark] | None:
     """Return a block of lines behind a mark, and the next mark; None if the record was replaced.
 
     A last line without its end is left for later.
-
-    Raises:
-        OSError: If the record cannot be read.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD)
@@ -191,11 +188,8 @@ class Filter:
 class CallIndex:
     """The calls of records. Each query first indexes the lines that were written since the last.
 
-    Several consoles may share an index. It has no call whose record was removed.
-
-    Args:
-        places: Records, and folders of records.
-        path: The file of the index; by default beside the first place.
+    Several consoles may share an index. It has no call whose record was removed. The `places` are
+    records and folders of records; the file at `path` is beside the first of them by default.
     """
 
     def __init__(self, places: Sequence[Path], path: Path | None = None) -> None:

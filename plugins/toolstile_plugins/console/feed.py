@@ -35,17 +35,12 @@ class Feed:
 
     It looks for changes once for all pages, and only while a page is open. A page that connects
     again names the last version that it has, and gets an event at once if there is a newer one.
-
-    Args:
-        version: Returns a short text that changes with the content of the pages.
-        interval: Seconds between two looks.
-        news: Returns the news for a page since a version, as HTML; None if the page must load
-            again, as without `news`.
     """
 
-    _version: Callable[[], str]
-    _interval: float
+    _version: Callable[[], str]  # returns a short text that changes with the content of the pages
+    _interval: float  # in seconds, between two looks
     _news: News | None = None
+    """Returns the news for a page since a version, as HTML; None if the page must load again."""
     _now: str = ""
     _open: int = 0
     _spent: float = 0.0

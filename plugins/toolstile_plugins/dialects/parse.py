@@ -189,33 +189,19 @@ _UNDONE: Final = "What it changed was rolled back."
 # Made for each call and read at once: freezing it would cost more than all that is read.
 @dataclass(slots=True)
 class Answer:
-    """The answer to one call.
+    """The answer to one call, with the call and the tool if they are known."""
 
-    Args:
-        call_id: The provider's id of the call, else the host's.
-        name: The tool that was asked for.
-        text: The text for the model.
-        success: Whether the call succeeded.
-        is_error: Whether the host refused, rolled back or caught it.
-        call: The call, if it is known.
-        tool: The tool, if it is known.
-        data: The value as compact JSON, if a value is shown.
-        contents: The value, if it is more than text.
-        preface: The text before the contents.
-        feedback: The feedback on the batch of the call, to be read after its result.
-    """
-
-    call_id: str
+    call_id: str  # the provider's, else the host's
     name: str
-    text: str
+    text: str  # for the model
     success: bool
-    is_error: bool
+    is_error: bool  # whether the host refused, rolled back or caught the call
     call: ToolCall | None = None
     tool: Tool[Any, Any] | None = None
-    data: bytes | None = None
-    contents: Contents | None = None
-    preface: str = ""
-    feedback: str = ""
+    data: bytes | None = None  # the value as compact JSON, if a value is shown
+    contents: Contents | None = None  # the value, if it is more than text
+    preface: str = ""  # before the contents
+    feedback: str = ""  # on the batch of the call, to be read after its result
 
     @property
     def whole_text(self) -> str:

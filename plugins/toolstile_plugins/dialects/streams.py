@@ -28,23 +28,14 @@ ARGUMENT_EVENTS: Final = "response.function_call_arguments."
 
 @dataclass(slots=True)
 class PartialCall:
-    """A call that has arrived in part.
-
-    Args:
-        name: The tool that was asked for.
-        call_id: The provider's id of the call.
-        given: The arguments that came whole, before any part.
-        parts: The parts of its arguments.
-        ended: Whether the end has arrived.
-        made_id: An id for a call that comes without one.
-    """
+    """A call that has arrived in part."""
 
     name: Any = None
     call_id: Any = None
-    given: Any = None
-    parts: list[str] = field(default_factory=list[str])
+    given: Any = None  # the arguments that came whole, before any part
+    parts: list[str] = field(default_factory=list[str])  # of its arguments
     ended: bool = False
-    made_id: str = ""
+    made_id: str = ""  # for a call that comes without an id
 
     def add(self, part: object) -> None:
         """Add a part of the arguments, if the event has one."""
@@ -71,18 +62,12 @@ class PartialCall:
 
 
 class AnthropicMessage:
-    """A message of the Messages API whose events arrive.
-
-    Attributes:
-        message: The message so far, without its content.
-        blocks: The blocks so far; of a call, the `input` is kept apart.
-        calls: The calls so far, by the places of their blocks.
-    """
+    """A message of the Messages API whose events arrive."""
 
     def __init__(self) -> None:
-        self.message: dict[str, Any] = {}
-        self.blocks: list[dict[str, Any]] = []
-        self.calls: dict[int, PartialCall] = {}
+        self.message: dict[str, Any] = {}  # without its content
+        self.blocks: list[dict[str, Any]] = []  # of a call, without the `input`
+        self.calls: dict[int, PartialCall] = {}  # by the places of their blocks
         self._places: dict[Any, int] = {}
 
     def add(self, event: object) -> tuple[Mapping[str, Any], PartialCall | None]:
@@ -202,10 +187,7 @@ class ChatCalls:
     """The calls of streams of Chat Completions, however their servers number them.
 
     Some give each call the same index or none, repeat ids and names in every part, or give ids
-    twice or not at all.
-
-    Attributes:
-        known: The calls so far, each with its stream and its index there.
+    twice or not at all. `known` has the calls so far, each with its stream and its index there.
     """
 
     def __init__(self) -> None:

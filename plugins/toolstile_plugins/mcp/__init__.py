@@ -23,7 +23,6 @@ from toolstile_hookspecs import (
     Command,
     Diagnostic,
     HostHandle,
-    ResourceResolver,
     ToolContext,
     ToolResult,
     applies_to,
@@ -71,11 +70,8 @@ def toolstile_diagnose(host: HostHandle, settings: McpSettings) -> Iterator[Diag
 @hookimpl
 def toolstile_resources(settings: McpSettings) -> list[Binding[Any]]:
     """Offer the client of a call as a way to ask beside an inbox."""
-
-    def at_client(resources: ResourceResolver) -> AtClient:  # noqa: ARG001 - it needs none
-        return _Client(settings.serve.elicitation_timeout)
-
-    return [Binding[AtClient](AtClient, at_client)]  # type: ignore[type-abstract]
+    client = _Client(settings.serve.elicitation_timeout)
+    return [Binding[AtClient](AtClient, lambda _: client)]  # type: ignore[type-abstract]
 
 
 class _Client:

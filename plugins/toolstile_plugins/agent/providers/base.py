@@ -440,11 +440,7 @@ class ClientAdapter(Evaluation, ABC):
         await self.aclose()
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the given settings, under the provider's names.
-
-        Raises:
-            ConfigurationError: For a setting that the provider does not support.
-        """
+        """Return the given settings, under the provider's names."""
         for name in given:
             if name not in self.takes:
                 raise ConfigurationError(
@@ -496,11 +492,7 @@ class ClientAdapter(Evaluation, ABC):
         return ProviderError(msg, FaultType.UNAVAILABLE, usage=usage)
 
     def imported(self) -> Any:
-        """Return the client library.
-
-        Raises:
-            ConfigurationError: When it is not installed; it names the extra.
-        """
+        """Return the client library."""
         try:
             return import_module(self.library)
         except ImportError as error:

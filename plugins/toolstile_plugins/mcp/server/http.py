@@ -83,11 +83,6 @@ class Address:
         """True if only this machine reaches it."""
         return self.host == "localhost" or _is(self.host, "is_loopback")
 
-    @property
-    def is_everywhere(self) -> bool:
-        """True if it stands for all addresses of this machine."""
-        return _is(self.host, "is_unspecified")
-
     def listen(self, backlog: int) -> socket.socket:
         """Return a socket that listens there; raise `ConfigurationError` if that fails."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
@@ -120,7 +115,7 @@ class AllowedHeaders:
     @classmethod
     def of(cls, address: Address, settings: ServeSettings) -> Self:
         origins: list[str] = []
-        if address.is_everywhere:
+        if _is(address.host, "is_unspecified"):  # all addresses of this machine
             names = [*LOCAL, socket.gethostname(), socket.getfqdn()]
         elif address.is_loopback:
             names = [*LOCAL, _bracketed(address.host)]
