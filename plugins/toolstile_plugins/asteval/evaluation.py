@@ -69,11 +69,7 @@ _FORMATS: Final = frozenset({"format", "format_map"})
 
 
 def read_code(code: str) -> ast.Module:
-    """Return the syntax tree of a text, with rewritten loops.
-
-    Raises:
-        ValueError: It is not Python, or uses unavailable parts; names all faults.
-    """
+    """Return a text's syntax tree, with rewritten loops; `ValueError` names all faults."""
     try:
         module = ast.parse(code, "code")
     except SyntaxError as error:
@@ -193,11 +189,7 @@ class Evaluation:
     stderr: StringIO = field(default_factory=StringIO, init=False)
 
     def run(self, code: str) -> tuple[str | None, dict[str, Any]]:
-        """Return the representation of the last expression's value, and the variables left.
-
-        Raises:
-            CodeError: The code is refused, or fails.
-        """
+        """Return the last value as Python shows it, and the variables left, or `CodeError`."""
         with warnings.catch_warnings(), contextlib.redirect_stderr(self.stderr):
             warnings.simplefilter("always")
             try:
@@ -353,11 +345,7 @@ _NAMED: Final = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
 
 
 def evaluate(params: EvaluatePython, context: ToolContext) -> ToolResult[Evaluated]:
-    """Evaluate code, then write its files.
-
-    Raises:
-        ToolValidationError: Variables, paths or files are impossible; names all faults.
-    """
+    """Evaluate code, then write its files; `ToolValidationError` names all faults of the params."""
     variables = _variables(params.globals)
     config = context.resources.get(AstevalConfig)
     has_files = context.filesystem is not None

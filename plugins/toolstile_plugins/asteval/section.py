@@ -53,11 +53,7 @@ def evaluate_python(params: EvaluatePython, *, context: ToolContext) -> ToolResu
 
 
 def asteval() -> Any:
-    """Return the library that evaluates code.
-
-    Raises:
-        ConfigurationError: It is not installed; names the remedy.
-    """
+    """Return the library that evaluates code, or raise `ConfigurationError` with the remedy."""
     with needing(f"{NAME} needs asteval, which is not installed.", "asteval"):
         return importlib.import_module("asteval")
 

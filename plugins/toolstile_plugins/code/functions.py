@@ -87,11 +87,7 @@ class CodeFunction:
     types: tuple[str, ...] = ()  # the declarations that the signature needs
 
     def arguments(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by their names.
-
-        Raises:
-            TypeError: There are too many arguments, or one is given twice.
-        """
+        """Return a call's arguments by name; `TypeError` for too many, or one given twice."""
         if len(given) > len(self.params):
             msg = f"{self.name}() takes {len(self.params)} arguments, and {len(given)} are given"
             raise TypeError(msg)

@@ -45,11 +45,7 @@ class Script:
     _outside: dict[str, None] = field(default_factory=dict[str, None], init=False)
 
     def run(self) -> ToolResult[ScriptResult]:
-        """Run it to its end; a failed result has the line and the cause.
-
-        Raises:
-            ToolValidationError: No worker is free.
-        """
+        """Run it to its end; `ToolValidationError` if no worker is free."""
         self._room = self.config.max_output
         with self.workers.session(self.context, **self._options()) as session:
             try:

@@ -28,11 +28,7 @@ _begun: list[int] = []
 
 
 def monty() -> Any:
-    """Return the library that runs scripts.
-
-    Raises:
-        ConfigurationError: It is not installed; names the remedy.
-    """
+    """Return the library that runs scripts, or raise `ConfigurationError` with the remedy."""
     with needing("run_python needs pydantic-monty, which is not installed.", "code"):
         import pydantic_monty
     return pydantic_monty
@@ -52,11 +48,7 @@ class Workers:
 
     @contextlib.contextmanager
     def session(self, context: ToolContext, **options: Any) -> Generator[MontySession]:
-        """Give a worker to a call, and kill it if the call is cancelled.
-
-        Raises:
-            ToolValidationError: All are busy, or none can be started.
-        """
+        """Give a worker, killed if the call is cancelled; `ToolValidationError` if none is free."""
         with contextlib.ExitStack() as stack:
             try:
                 session = stack.enter_context(self._opened().checkout(**options))

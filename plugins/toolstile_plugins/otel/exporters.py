@@ -76,11 +76,7 @@ def exporting(where: str) -> Generator[Providers]:
 
 
 def named(where: str) -> list[str]:
-    """Return the exporters of spans that the settings or the environment name.
-
-    Raises:
-        ConfigurationError: If one of them, or an exporter of metrics, is not installed.
-    """
+    """Return the named exporters of spans; `ConfigurationError` if one is not installed."""
     traces = _of_traces(where)
     for name in traces:
         if name != CONSOLE:

@@ -45,19 +45,13 @@ CONFIRMATION: Final = "requires_confirmation"
 """The name under which a tool itself asks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The verdict on a call, and the answers that it is made of, in the order of the policies."""
-
-    verdict: str
-    text: str  # the text that the model would read if the call is not judged
-    answers: tuple[PolicyAnswer, ...]
-
-
 def explained(
     host: HostHandle, call: ToolCall, *, request: Sequence[str], principal: Principal | None
-) -> Explanation:
-    """Return the decision on a call in a new session; no handler runs, and no person is asked."""
+) -> tuple[str, str, list[PolicyAnswer]]:
+    """Return the verdict on a call, its text, and the answers in the order of the policies.
+
+    The call is made in a new session. No handler runs, and no person is asked.
+    """
     answers = dict[str, PolicyAnswer]()
     questions = list[ApprovalRequest]()
 
@@ -78,7 +72,7 @@ def explained(
     ):
         [outcome] = tools.dispatch_all([call])
     if not isinstance(outcome, Outcome):
-        return Explanation(Verdict.ALLOW.value, "", (*answers.values(),))
+        return Verdict.ALLOW.value, "", list(answers.values())
     for said in outcome.event.decisions:
         # Decisions of a count, and those in place of a policy that failed.
         name = said.policy or ""
@@ -88,7 +82,7 @@ def explained(
         why = f"{call.name} requires confirmation."
         answers[CONFIRMATION] = PolicyAnswer(CONFIRMATION, Verdict.ASK, why)
         verdict = verdict if verdict == Verdict.DENY else Verdict.ASK.value
-    return Explanation(verdict, outcome.text, (*answers.values(),))
+    return verdict, outcome.text, list(answers.values())
 
 
 UNJUDGED: Final = "not judged"
@@ -153,14 +147,6 @@ class _Cases(_Part):
     cases: tuple[Case, ...] = Field(min_length=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """The outcome of a case: a fault for each call that did not meet its expectation."""
-
-    name: str
-    faults: tuple[str, ...] = ()
-
-
 def read_cases(path: Path) -> tuple[Case, ...]:
     """Return the cases of a file; raise `ConfigurationError` if it cannot be read or has none."""
     try:
@@ -194,8 +180,8 @@ def _misfit(error: ValidationError) -> str:
             return told
 
 
-def tried(host: HostHandle, cases: tuple[Case, ...]) -> Iterator[Verdicts]:
-    """Yield the outcome of each case, each in a new session with empty memories."""
+def tried(host: HostHandle, cases: tuple[Case, ...]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each case, and the faults of its calls; each has a new session."""
     played = _Played()
     with registered(host, played, "policy-tests"):
         for case in cases:
@@ -203,7 +189,7 @@ def tried(host: HostHandle, cases: tuple[Case, ...]) -> Iterator[Verdicts]:
                 _fault(number, call, outcome)
                 for number, (call, outcome) in enumerate(_outcomes(host, case, played), 1)
             )
-            yield Verdicts(case.name, tuple(fault for fault in faults if fault is not None))
+            yield case.name, [fault for fault in faults if fault is not None]
 
 
 class _Played:
@@ -369,26 +355,26 @@ def _explain(host: HostHandle, args: argparse.Namespace) -> int:
         raise ConfigurationError("--group needs --user: give --user ID, too.")
     user = args.user and Principal("toolstile policy explain", args.user, args.group or ())
     call = ToolCall(args.name, arguments)
-    found = explained(host, call, request=args.request or (), principal=user)
+    verdict, text, answers = explained(host, call, request=args.request or (), principal=user)
     if args.out is not None:
-        answers = [
-            {"policy": name, "says": verdict, "why": why, "shadow": in_shadow}
-            for name, verdict, why, in_shadow in found.answers
+        policies = [
+            {"policy": name, "says": says, "why": why, "shadow": in_shadow}
+            for name, says, why, in_shadow in answers
         ]
-        args.out.write({"tool": args.name, "verdict": found.verdict, "policies": answers})
-        return 1 if found.verdict == UNJUDGED else 0
+        args.out.write({"tool": args.name, "verdict": verdict, "policies": policies})
+        return 1 if verdict == UNJUDGED else 0
     screen = Screen()
-    if found.verdict == UNJUDGED:
-        screen.line(printable(found.text), "red")
+    if verdict == UNJUDGED:
+        screen.line(printable(text), "red")
         return 1
-    screen.line(f"{printable(args.name)}: {found.verdict}", "bold")
+    screen.line(f"{printable(args.name)}: {verdict}", "bold")
     rows = [
         [
-            (f"{verdict or '-'}{' (shadow)' if in_shadow else ''}", _STYLES[verdict]),
+            (f"{says or '-'}{' (shadow)' if in_shadow else ''}", _STYLES[says]),
             (printable(name), "bold"),
-            (printable(why), "" if verdict else "dim"),
+            (printable(why), "" if says else "dim"),
         ]
-        for name, verdict, why, in_shadow in found.answers
+        for name, says, why, in_shadow in answers
     ]
     screen.table(("says", "policy", "why"), rows)
     return 0
@@ -397,16 +383,14 @@ def _explain(host: HostHandle, args: argparse.Namespace) -> int:
 def _test(host: HostHandle, args: argparse.Namespace) -> int:
     screen, cases = Screen(), read_cases(args.file)
     failed = 0
-    for case in tried(host, cases):
-        failed += bool(case.faults)
+    for name, faults in tried(host, cases):
+        failed += bool(faults)
         if args.out is not None:
-            args.out.write({"case": case.name, "holds": not case.faults, "faults": case.faults})
+            args.out.write({"case": name, "holds": not faults, "faults": faults})
             continue
-        screen.line(
-            f"{'fails' if case.faults else 'holds'}  {printable(case.name)}",
-            "red" if case.faults else "green",
-        )
-        for fault in case.faults:
+        state, style = ("fails", "red") if faults else ("holds", "green")
+        screen.line(f"{state}  {printable(name)}", style)
+        for fault in faults:
             screen.line(f"       {printable(fault)}")
     if args.out is None:
         told = f"{counted(len(cases), 'case')}, {failed} failed"

@@ -310,11 +310,7 @@ def start_process(
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a process that leads a process group; both of its outputs are pipes.
-
-    Raises:
-        SandboxUnavailable: It cannot be started.
-    """
+    """Start a process that leads a group, with both outputs as pipes, or `SandboxUnavailable`."""
     try:
         return subprocess.Popen(  # noqa: S603 - the purpose of a sandbox
             words,
@@ -369,10 +365,6 @@ def remedy_of(failure: str, remedies: Sequence[tuple[str, str]]) -> str:
 
 
 def backend_of(settings: SandboxSettings) -> Backend:
-    """Return the backend that the settings name.
-
-    Raises:
-        ConfigurationError: No backend has that name.
-    """
+    """Return the backend that the settings name; `ConfigurationError` if there is none."""
     made: Backend = loaded(GROUP, settings.backend, "plugins.sandbox.backend")(settings)
     return made

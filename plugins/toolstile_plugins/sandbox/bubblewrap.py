@@ -383,11 +383,7 @@ _REMEDIES: Final = (
 
 
 def needed_program() -> str:
-    """Return the path of bubblewrap.
-
-    Raises:
-        SandboxUnavailable: It is not installed.
-    """
+    """Return the path of bubblewrap; raises `SandboxUnavailable` if it is not installed."""
     program = _found()
     if program is None:
         raise SandboxUnavailable(f"bubblewrap 0.11 is not installed. {_missing()}")

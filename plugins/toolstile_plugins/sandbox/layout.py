@@ -56,11 +56,7 @@ class Layout:
 
 
 def lay_out_layers(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...]) -> Layout:
-    """Return the layers of a workspace; costs as much as the call has changed.
-
-    Raises:
-        OSError: It cannot be laid out.
-    """
+    """Return a workspace's layers, or raise `OSError`; costs as much as the call has changed."""
     layers = files.layers() if isinstance(files, SupportsLayers) else WorkspaceLayers()
     changes = _Tree(files, scratch.directory("changes"))
     upper, work = scratch.directory("upper"), scratch.directory("work")

@@ -281,11 +281,7 @@ class CommandRun:
                 self._running.kill()
 
     def run(self, layout: Layout, steps: Callable[[str], None]) -> Ended:
-        """Run it to its end; none of its processes runs afterwards.
-
-        Raises:
-            SandboxUnavailable: It cannot be started.
-        """
+        """Run it to the end of all its processes; `SandboxUnavailable` if it cannot be started."""
         try:
             with tempfile.TemporaryFile(dir=layout.scratch.path) as stdin:
                 stdin.write(self._command.stdin)

@@ -334,11 +334,7 @@ class ToldChanges:
 
 
 def told(layer: Layer) -> str:
-    """Return the changes of a layer and its reads as text.
-
-    Raises:
-        SnapshotError: A change is of a FIFO or the like, or the changes are too large.
-    """
+    """Return the changes of a layer and its reads as text, or raise `SnapshotError`."""
     nodes = layer.made()
     size = sum(node.content.size for node in nodes.values() if node and node.content)
     if size > MOST_BYTES:

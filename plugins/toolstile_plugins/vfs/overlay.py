@@ -451,11 +451,7 @@ class Overlay:
             raise NotADirectoryError(f"{path} is {name_of(node)}, not a directory.")
 
     def _missing_parents(self, path: str) -> Sequence[str]:
-        """Return the missing directories above a path, the deepest first.
-
-        Raises:
-            OSError: One of them is not a directory.
-        """
+        """Return the missing directories above a path, the deepest first, or raise `OSError`."""
         missing: list[str] = []
         for directory in paths.ancestors(path):
             node = self._layer.look(directory)

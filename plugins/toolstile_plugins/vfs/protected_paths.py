@@ -1,7 +1,6 @@
 """The policy that asks a person before a call changes files that other programs run or obey."""
 
-# ruff: noqa: PTH111, PTH112, PTH113, PTH118, PTH120 - texts: many names are looked up
-# ruff: noqa: PTH114, PTH118 - texts: many names are looked up in each folder
+# ruff: noqa: PTH111, PTH112, PTH113, PTH114, PTH118, PTH120 - texts: many names are looked up
 
 from __future__ import annotations
 

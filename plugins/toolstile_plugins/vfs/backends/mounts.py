@@ -88,11 +88,7 @@ class Source(Base):
         return names, self._hidden.get(path, {})
 
     def read(self, path: str) -> bytes:
-        """Return a file's content.
-
-        Raises:
-            OSError: It cannot be read; names the mount.
-        """
+        """Return a file's content; raises `OSError` that names the mount."""
         most = self.mount.max_file_size
         with self._explained(path):
             where = self._where(path)

@@ -86,11 +86,7 @@ class Checks:
             self._faults.append(fault)
 
     def pass_or_refuse(self) -> None:
-        """Return if no fault was added.
-
-        Raises:
-            ToolValidationError: Names all faults.
-        """
+        """Return if no fault was added, or raise a `ToolValidationError` that names all faults."""
         if not self._faults:
             return
         faults = [*self._faults, *self._readonly]

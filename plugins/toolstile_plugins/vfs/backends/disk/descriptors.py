@@ -158,11 +158,7 @@ def look_in(directory: int, name: str) -> os.stat_result | None:
 
 
 def open_file(root: int, path: str) -> tuple[int, os.stat_result]:
-    """Return a descriptor to read a file with, and the file's status.
-
-    Raises:
-        FileNotFoundError: The path has no regular file.
-    """
+    """Return a descriptor to read a regular file with, and its status, or `FileNotFoundError`."""
     with parent_of(root, path) as (parent, name):
         # Checked before, because opening a device can have an effect.
         if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):

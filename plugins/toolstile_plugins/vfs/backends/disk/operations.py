@@ -116,11 +116,7 @@ class Slots:
         return next((state for state in STATES if state in names), None)
 
     def read(self, state: State) -> Record | None:
-        """Return the record; None for a cut one, whose commit cannot have been decided.
-
-        Raises:
-            RecoveryError: It cannot be understood.
-        """
+        """Return the record, None for an undecided one that was cut; or raise `RecoveryError`."""
         handle = os.open(state, READ_FILE, dir_fd=self.descriptor)
         with os.fdopen(handle, "rb") as stream:
             data = stream.read()
@@ -206,11 +202,7 @@ class Operations:
         return blocked
 
     def apply(self) -> None:
-        """Carry out the operations that are not done yet.
-
-        Raises:
-            BlockedError: Another file is in the place of one; earlier operations stay done.
-        """
+        """Carry out the operations that are not done yet, up to a `BlockedError`."""
         self._begun = []
         for index, operation in enumerate(self._operations):
             self._steps(f"apply:{index}")
