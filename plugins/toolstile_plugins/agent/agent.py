@@ -47,6 +47,7 @@ Hosts = HostHandle | Callable[[], AbstractContextManager[HostHandle]]
 Piece = Delta | CallMade | ToolInvoked
 """Text and calls as they arrive, a call that the model has made, or a call that has ended."""
 Tell = Callable[[Piece], None]
+Resumed = tuple[RunState, Answers]
 
 _UNCHECKED: Final = {
     StopReason.DEADLINE,
@@ -200,7 +201,7 @@ class MainLoop(ABC, Generic[R, O]):
             StateError: When prompt, tickets, session or tokens do not belong to the run.
             TypeError: When an answer is without its token.
         """
-        return self._execute(self._resumed(state, answers, request, given))
+        return self._execute(self._run(request, given, (state, answers)))
 
     async def aresume(
         self,
@@ -211,9 +212,7 @@ class MainLoop(ABC, Generic[R, O]):
         **given: Unpack[RequestArguments],
     ) -> tuple[RunResult[O], SessionProtocol]:
         """Resume a run that waits, on the event loop; see `resume`."""
-        if self._needs_host(given):
-            await asyncio.to_thread(self._open)
-        return await self._aexecute(self._resumed(state, answers, request, given))
+        return await self._aexecute(await self._arun(request, given, (state, answers)))
 
     def stream(
         self, request: R, **given: Unpack[RequestArguments]
@@ -303,28 +302,43 @@ class MainLoop(ABC, Generic[R, O]):
             if event.parent_id is None:
                 cast("Tell", tell)(event)
 
-        with _alone(self._around.host, session), ExitStack() as stack:
-            if tell is not None:
-                stack.callback(session.dispatcher.subscribe(ModelReplied, made))
-                stack.callback(session.dispatcher.subscribe(ToolInvoked, ended))
-            yield
+        # A session may be loaded more than once, so its id counts. An agent without the host, in an
+        # open executor, has the same session object.
+        keys = {(id(session), ""), (id(self._around.host or session), session.id)}
+        with _lock:
+            if keys & _in_use:
+                raise StateError(
+                    f"Session {session.id} has a run under way; wait for its end, or give the "
+                    "request another session."
+                )
+            _in_use.update(keys)
+        try:
+            with ExitStack() as stack:
+                if tell is not None:
+                    stack.callback(session.dispatcher.subscribe(ModelReplied, made))
+                    stack.callback(session.dispatcher.subscribe(ToolInvoked, ended))
+                yield
+        finally:
+            with _lock:
+                _in_use.difference_update(keys)
 
-    async def _arun(self, request: R, given: RequestArguments) -> Run:
+    async def _arun(
+        self, request: R | None, given: RequestArguments, resumed: Resumed | None = None
+    ) -> Run:
         if self._needs_host(given):
             await asyncio.to_thread(self._open)
-        return self._run(request, given)
+        return self._run(request, given, resumed)
 
-    def _run(self, request: R, given: RequestArguments) -> Run:
-        if self._needs_host(given):
-            self._open()
-        return Run(self._around, self.prepare(request), known(given), said=self.message(request))
-
-    def _resumed(
-        self, state: RunState, answers: Answers, request: R | None, given: RequestArguments
+    def _run(
+        self, request: R | None, given: RequestArguments, resumed: Resumed | None = None
     ) -> Run:
         if self._needs_host(given):
             self._open()
-        prompt = self.prepare(cast("R", request))
+        asked = cast("R", request)  # `prepare` of an agent may take no request
+        prompt = self.prepare(asked)
+        if resumed is None:
+            return Run(self._around, prompt, known(given), said=self.message(asked))
+        state, answers = resumed
         if state.prompt != f"{prompt.ns}:{prompt.key}":
             raise StateError(f"This is a run of {state.prompt}; resume it by an agent of that.")
         tickets = [each.ticket for each in state.waiting]
@@ -332,7 +346,7 @@ class MainLoop(ABC, Generic[R, O]):
             waits, given_for = ", ".join(tickets), ", ".join(answers)
             msg = f"This run waits for answers to {waits}, and none of these is {given_for}."
             raise StateError(msg)
-        return Run(self._around, prompt, known(given), resumed=(state, answers))
+        return Run(self._around, prompt, known(given), resumed=resumed)
 
     def _life(self, run: Run, tools: ExecutorHandle) -> Loop[RunResult[O]]:
         run.begin(tools)
@@ -434,22 +448,3 @@ def _failed(run: Run | None, error: Exception) -> RunResult[Any]:
 
 _in_use: set[tuple[int, str]] = set()
 _lock = renewed_in_forks(__name__, "_lock", threading.Lock)
-
-
-@contextmanager
-def _alone(host: HostHandle | None, session: SessionProtocol) -> Generator[None]:
-    """Reserve a session of a host for one run, even if the session is loaded more than once."""
-    # An agent without the host, in an open executor, has the same session object.
-    keys = {(id(session), ""), (id(host or session), session.id)}
-    with _lock:
-        if keys & _in_use:
-            raise StateError(
-                f"Session {session.id} has a run under way; wait for its end, or give the request "
-                "another session."
-            )
-        _in_use.update(keys)
-    try:
-        yield
-    finally:
-        with _lock:
-            _in_use.difference_update(keys)

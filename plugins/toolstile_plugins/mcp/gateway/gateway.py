@@ -146,7 +146,13 @@ class Upstream:
             log.warning("The MCP server %s %s.", self.name, MORE.format(most), extra=NOTICE)
         self.standing.meet(listing.tools[:most])
         self._unlisted, self.missing = listing.left_out, None
-        self._tell_slips()
+        # Warn once about names in the server's table that none of its tools has. Names that would
+        # take a tool away, or ask about it, keep the host from opening.
+        slips, wrong = self.standing.misnamed(self.settings.named), self.misnamed()
+        for name in [each for each in slips if each not in {*wrong, *self._slips}]:
+            shown = one_line(name, 80), self.name, one_line(slips[name])
+            log.warning("%s is configured for MCP server %s, but %s.", *shown, extra=NOTICE)
+        self._slips = slips
         # Warn about new doubts only, because a server may announce changes without end.
         warned, doubts = self._doubted, self.standing.doubts()
         self._doubted = {doubt.found.digest for doubt in doubts}
@@ -161,18 +167,6 @@ class Upstream:
             )
         if (self.standing.shown(), self._unlisted, self.missing) != before:
             await self._changed(self)
-
-    def _tell_slips(self) -> None:
-        """Warn once about names in the server's table that none of its tools has.
-
-        Names that would take a tool away, or ask about it, keep the host from opening.
-        """
-        slips, wrong = self.standing.misnamed(self.settings.named), self.misnamed()
-        before, self._slips = self._slips, slips
-        for name, why in slips.items():
-            if name not in wrong and name not in before:
-                told = one_line(name, 80), self.name, one_line(why)
-                log.warning("%s is configured for MCP server %s, but %s.", *told, extra=NOTICE)
 
     # --- on any thread ---
 
