@@ -97,8 +97,8 @@ class _Group:
 class _Writer:
     """The one connection of this process that writes to a file.
 
-    Its commits are shared, because each may wait for the disk: a caller leaves its changes in the
-    open transaction while others are queued, and the last of them commits for all.
+    It does group commit, because each commit may wait for the disk: a caller leaves its changes in
+    the open transaction while others are queued, and the last of them commits for all.
     """
 
     def __init__(self, path: Path, durability: Durability) -> None:
