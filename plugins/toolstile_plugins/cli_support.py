@@ -101,13 +101,6 @@ def needing(told: str, extra: str) -> Generator[None]:
         raise ConfigurationError(f"{why} {extra_remedy(extra)}.") from error
 
 
-def printable_lines(text: str) -> list[str]:
-    """Return the lines of a text, each printable; only a newline ends one."""
-    from toolstile_hookspecs.support.text import printable
-
-    return [printable(line.expandtabs(4)) for line in text.rstrip("\n").split("\n")]
-
-
 def described_category(tool: Tool[Any, Any]) -> str:
     """Return the category of a tool as a question names it.
 

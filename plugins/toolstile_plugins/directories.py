@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from toolstile_hookspecs import Diagnostic, Severity
+from toolstile_hookspecs import Diagnostic
 from toolstile_hookspecs.support.process import make_directory
-
-if TYPE_CHECKING:
-    from sqlite3 import Connection
 
 _OURS: Final = ".toolstile"
 
@@ -44,36 +40,6 @@ def file_finding(file: Path, role: str) -> Diagnostic:
             subject, "It cannot be written.", "Give this user the right to, or configure another."
         )
     return Diagnostic.ok(subject, "It is there.")
-
-
-def database_finding(
-    file: Path, role: str, fault_of: Callable[[Connection], tuple[str, str] | None]
-) -> Diagnostic:
-    """Return whether a SQLite file can be used and written, or made; nothing is changed.
-
-    `fault_of` returns why its content cannot be used, and a remedy; None if it can.
-    """
-    import sqlite3  # late: only `toolstile doctor` comes here
-
-    found = file_finding(file, role)
-    if found.severity is not Severity.OK or not file.exists():
-        return found
-    try:
-        # Only begins to write, because a finding changes nothing.
-        uri = f"{file.absolute().as_uri()}?mode=rw"
-        with closing(sqlite3.connect(uri, uri=True, timeout=1)) as connection:
-            if (fault := fault_of(connection)) is not None:
-                return Diagnostic.error(found.subject, *fault)
-            connection.execute("BEGIN IMMEDIATE")
-            connection.rollback()
-    except sqlite3.OperationalError as error:
-        told = f"It cannot be written now ({error})."
-        remedy = "Find the process that has it open, and check the room on the disk."
-        return Diagnostic.warning(found.subject, told, remedy)
-    except sqlite3.DatabaseError as error:
-        remedy = "Move it away, or configure another path."
-        return Diagnostic.error(found.subject, f"It is not a database ({error}).", remedy)
-    return found
 
 
 def appended_finding(file: Path, role: str, setting: str) -> Diagnostic:

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from toolstile_hookspecs import Status
+from toolstile_hookspecs.support.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,6 +122,11 @@ class Screen:
 def show_line(text: str) -> None:
     """Show a line, whatever its length."""
     Screen("").line(text)
+
+
+def printable_lines(text: str) -> list[str]:
+    """Return the lines of a text, each printable; only a newline ends one."""
+    return [printable(line.expandtabs(4)) for line in text.rstrip("\n").split("\n")]
 
 
 def tell(args: argparse.Namespace, text: str, wire: Mapping[str, Any]) -> None:

@@ -8,15 +8,15 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
 from weakref import WeakSet, WeakValueDictionary
 
-from toolstile_hookspecs import Durability, StateError
+from toolstile_hookspecs import Diagnostic, Durability, Severity, StateError
 from toolstile_hookspecs.support.process import deferred_interrupts, renewed_in_forks
-from toolstile_plugins.directories import make_directory_of
+from toolstile_plugins.directories import file_finding, make_directory_of
 
 BUSY: Final = 10.0
 """Seconds for which a statement waits while other processes write."""
@@ -434,6 +434,37 @@ _REMEDIES: Final = (
     ("locked", "Find out which process, or other connection of this one, locks it"),
 )
 """Parts of SQLite's messages, in small letters, and the remedies."""
+
+
+# --- toolstile doctor
+
+
+def database_finding(
+    file: Path, role: str, fault_of: Callable[[sqlite3.Connection], tuple[str, str] | None]
+) -> Diagnostic:
+    """Return whether a SQLite file can be used and written, or made; nothing is changed.
+
+    `fault_of` returns why its content cannot be used, and a remedy; None if it can.
+    """
+    found = file_finding(file, role)
+    if found.severity is not Severity.OK or not file.exists():
+        return found
+    try:
+        # Only begins to write, because a finding changes nothing.
+        uri = f"{file.absolute().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(uri, uri=True, timeout=1)) as connection:
+            if (fault := fault_of(connection)) is not None:
+                return Diagnostic.error(found.subject, *fault)
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
+    except sqlite3.OperationalError as error:
+        told = f"It cannot be written now ({error})."
+        remedy = "Find the process that has it open, and check the room on the disk."
+        return Diagnostic.warning(found.subject, told, remedy)
+    except sqlite3.DatabaseError as error:
+        remedy = "Move it away, or configure another path."
+        return Diagnostic.error(found.subject, f"It is not a database ({error}).", remedy)
+    return found
 
 
 # --- Forks

@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from toolstile_plugins.cli_support import printable_lines
-from toolstile_plugins.screen import environment
+from toolstile_plugins.screen import environment, printable_lines
 
 
 def test_lines_are_printable_each():

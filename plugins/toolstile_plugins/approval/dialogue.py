@@ -35,8 +35,7 @@ from toolstile_plugins.approval.beside import KeptQuestion, Reached, person
 from toolstile_plugins.approval.display import Shown, question_of, unmasked
 from toolstile_plugins.approval.grants import MOST_HOURS, Grants, Terms
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode
-from toolstile_plugins.cli_support import printable_lines
-from toolstile_plugins.screen import console
+from toolstile_plugins.screen import console, printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

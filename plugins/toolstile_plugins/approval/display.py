@@ -12,7 +12,8 @@ from uuid import uuid4
 from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
 from toolstile_hookspecs.services.approval_store import Question
 from toolstile_hookspecs.support.text import printable
-from toolstile_plugins.cli_support import described_category, printable_lines
+from toolstile_plugins.cli_support import described_category
+from toolstile_plugins.screen import printable_lines
 
 MASK: Final = "*** (unchanged)"
 """Stands for a secret; an edit that keeps the mask keeps the secret."""

@@ -35,12 +35,7 @@ def toolstile_diagnose(
     """Check whether the database and its tables can be used, and list overdue entries."""
     if settings.memory:
         return [Diagnostic.ok("database", "Effects stay in memory, and are forgotten at the end.")]
-    if settings.path is not None:
-        from toolstile_plugins.directories import database_finding
-        from toolstile_plugins.sessions.sqlite import fault_of_version
-
-        return [database_finding(settings.path, "database", fault_of_version)]
-    if settings.url is None:
+    if settings.path is None and settings.url is None:
         return ()
     from toolstile_plugins.database.commands import diagnosed  # only `toolstile doctor` asks
 

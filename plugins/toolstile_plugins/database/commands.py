@@ -18,6 +18,8 @@ from toolstile_plugins.inbox.doctor import lost_questions
 from toolstile_plugins.ledger.doctor import effects_found
 from toolstile_plugins.ledger.stores.postgres import LEDGER
 from toolstile_plugins.screen import tell
+from toolstile_plugins.sessions.sqlite import fault_of_version
+from toolstile_plugins.sqlite_file import database_finding
 from toolstile_plugins.workers.dbos.tables import WORKERS
 
 if TYPE_CHECKING:
@@ -76,6 +78,9 @@ def diagnosed(
     settings: DatabaseSettings, host: HostHandle, offering: Collection[str]
 ) -> Iterator[Diagnostic]:
     """Yield findings on the database, the tables of each part, their effects and questions."""
+    if settings.path is not None:
+        yield database_finding(settings.path, "database", fault_of_version)
+        return
     subject, stores = "database", DatabaseStores(settings)
     try:
         database = stores.database()

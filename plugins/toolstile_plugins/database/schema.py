@@ -40,6 +40,8 @@ WHERE relkind = 'r' AND relname LIKE 'toolstile\\_%' AND pg_table_is_visible(pg_
     AND NOT has_table_privilege(pg_class.oid, wanted)
     AND (relname <> 'toolstile_schema' OR wanted = 'SELECT')
 GROUP BY nspname, relname"""
+_REFUSED: Final = ("42501", "3F000", "25006")
+"""The codes for a missing privilege, a missing schema, and a transaction that only reads."""
 _HAVE_MADE: Final = (
     "Have an administrator run `toolstile database upgrade`, or the output of `toolstile database "
     "upgrade --sql`; and grant {user} USAGE on the schema, and SELECT, INSERT, UPDATE and DELETE "
@@ -176,13 +178,6 @@ def upgrade(connection: Connection, parts: Iterable[Part]) -> list[str]:
     Raises:
         StateError: The user may not change tables.
     """
-    import psycopg  # late, because the extra `postgres` may be missing
-
-    refused = (
-        psycopg.errors.InsufficientPrivilege,
-        psycopg.errors.InvalidSchemaName,
-        psycopg.errors.ReadOnlySqlTransaction,
-    )
     try:
         with connection.transaction():
             connection.execute(b"SELECT pg_advisory_xact_lock(%d)" % _LOCK)
@@ -193,13 +188,15 @@ def upgrade(connection: Connection, parts: Iterable[Part]) -> list[str]:
             for part in parts:
                 there = found.get(part.name)
                 if there is not None and there.version > part.version:
-                    raise StateError(" ".join(fault_of(part, there) or ()))
+                    raise StateError(" ".join(fault_of(part, there) or ()))  # noqa: TRY301 - undoes all
                 statements = part.statements(None if there is None else there.version)
                 for statement in statements:
                     connection.execute(statement.encode())
                 changed += [part.name] if statements else []
             return changed
-    except refused as error:
+    except Exception as error:
+        if getattr(error, "sqlstate", None) not in _REFUSED:
+            raise
         user, names = connection.info.user, ", ".join(part.name for part in parts)
         told = f"User {user} may not make or change the tables for {names} in the database."
         raise StateError(f"{told} {_HAVE_MADE.format(user=user)} Then retry.") from error

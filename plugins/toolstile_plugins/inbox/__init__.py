@@ -22,17 +22,10 @@ from toolstile_hookspecs import (
     Command,
     Diagnostic,
     HostHandle,
-    ResourceResolver,
     effect_free,
     hookimpl,
 )
-from toolstile_hookspecs.services.approval_store import (
-    ApprovalStore,
-    OffersApprovalKey,
-)
-from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.support.late_names import late_names
-from toolstile_plugins.approval.grants import Grants
 from toolstile_plugins.inbox import cli
 from toolstile_plugins.inbox.settings import Answerers, InboxSettings
 
@@ -88,32 +81,11 @@ def toolstile_diagnose(host: HostHandle, settings: InboxSettings) -> Iterator[Di
 @hookimpl
 def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
     """Offer the store and the inbox if a key file is configured."""
-    key = settings.key_file
-    if key is None:
+    if settings.key_file is None:
         return []
-    # Late: few hosts have an inbox.
-    from toolstile_plugins.inbox.grants import InboxGrants
-    from toolstile_plugins.inbox.inbox import Inbox, OpenInbox
+    from toolstile_plugins.inbox.grants import bindings  # late: few hosts have an inbox
 
-    def grants(resources: ResourceResolver) -> InboxGrants:
-        counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
-        return InboxGrants(resources.get(Inbox), counter)
-
-    return [
-        # In an open host, the state of the plugin replaces this binding.
-        Binding(OpenInbox, lambda _: OpenInbox(settings)),
-        Binding[ApprovalStore](
-            ApprovalStore,  # type: ignore[type-abstract]
-            lambda resources: resources.get(OpenInbox).store(resources),
-        ),
-        Binding[Inbox](Inbox, lambda resources: resources.get(OpenInbox).inbox(resources)),
-        Binding[InboxGrants](InboxGrants, grants),
-        Binding[OffersApprovalKey](
-            OffersApprovalKey,  # type: ignore[type-abstract]
-            lambda resources: resources.get(OpenInbox).key(resources),
-        ),
-        Binding[Grants](Grants, grants),  # type: ignore[type-abstract]
-    ]
+    return bindings(settings)
 
 
 @hookimpl

@@ -13,8 +13,8 @@ from typing import Any, Final
 from toolstile_hookspecs import Answer, Principal
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
 from toolstile_hookspecs.support.text import printable, wire_time
-from toolstile_plugins.cli_support import printable_lines
 from toolstile_plugins.inbox.inbox import Inbox, described_answer, parts_of
+from toolstile_plugins.screen import printable_lines
 
 VIA: Final = "card"
 MOST: Final = 2_900

@@ -14,7 +14,6 @@ from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
 from toolstile_plugins.approval.beside import person
 from toolstile_plugins.approval.grants import HOURS, Terms
-from toolstile_plugins.cli_support import printable_lines
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import (
     Inbox,
@@ -24,7 +23,7 @@ from toolstile_plugins.inbox.inbox import (
     wire_of,
 )
 from toolstile_plugins.inbox.resumption import resume_pending
-from toolstile_plugins.screen import Screen, show_line, tell
+from toolstile_plugins.screen import Screen, printable_lines, show_line, tell
 
 VIA: Final = "command line"
 _NO_INBOX: Final = (

@@ -13,13 +13,35 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
-from toolstile_hookspecs import Answer, ApprovalAnswer, Principal, StateError
-from toolstile_hookspecs.services.approval_store import EventRecord, GrantRecord, Question
+from toolstile_hookspecs import (
+    Answer,
+    ApprovalAnswer,
+    Binding,
+    Principal,
+    ResourceResolver,
+    StateError,
+)
+from toolstile_hookspecs.services.approval_store import (
+    ApprovalStore,
+    EventRecord,
+    GrantRecord,
+    OffersApprovalKey,
+    Question,
+)
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.json_forms import PRINCIPAL
 from toolstile_hookspecs.support.text import printable, wire_time
-from toolstile_plugins.approval.grants import GRANT, MOST_HOURS, SCOPES, Grant, Scope, Terms
-from toolstile_plugins.inbox.inbox import ApprovalEvent, Inbox
+from toolstile_plugins.approval.grants import (
+    GRANT,
+    MOST_HOURS,
+    SCOPES,
+    Grant,
+    Grants,
+    Scope,
+    Terms,
+)
+from toolstile_plugins.inbox.inbox import ApprovalEvent, Inbox, OpenInbox
+from toolstile_plugins.inbox.settings import InboxSettings
 
 log = logging.getLogger("toolstile.inbox")
 
@@ -182,3 +204,27 @@ class InboxGrants:
 
 def _key(grant: Grant) -> str:
     return f"inbox grant {grant.id}"
+
+
+def bindings(settings: InboxSettings) -> list[Binding[Any]]:
+    """Return the resources of an inbox that has a key."""
+
+    def grants(resources: ResourceResolver) -> InboxGrants:
+        counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
+        return InboxGrants(resources.get(Inbox), counter)
+
+    return [
+        # In an open host, the state of the plugin replaces this binding.
+        Binding(OpenInbox, lambda _: OpenInbox(settings)),
+        Binding[ApprovalStore](
+            ApprovalStore,  # type: ignore[type-abstract]
+            lambda resources: resources.get(OpenInbox).store(resources),
+        ),
+        Binding[Inbox](Inbox, lambda resources: resources.get(OpenInbox).inbox(resources)),
+        Binding[InboxGrants](InboxGrants, grants),
+        Binding[OffersApprovalKey](
+            OffersApprovalKey,  # type: ignore[type-abstract]
+            lambda resources: resources.get(OpenInbox).key(resources),
+        ),
+        Binding[Grants](Grants, grants),  # type: ignore[type-abstract]
+    ]

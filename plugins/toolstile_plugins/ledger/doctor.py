@@ -8,10 +8,10 @@ from pathlib import Path
 
 from toolstile_hookspecs import Diagnostic, LedgerError, Severity, SystemClock
 from toolstile_hookspecs.services.ledger import LedgerStore, SettlesUnknown
-from toolstile_plugins.directories import database_finding
 from toolstile_plugins.ledger.entries import due_of
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore, SqlStore, fault_of
+from toolstile_plugins.sqlite_file import database_finding
 
 
 def diagnosed(

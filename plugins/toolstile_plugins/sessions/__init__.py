@@ -16,6 +16,7 @@ from toolstile_hookspecs import Binding, Command, Diagnostic, effect_free, hooki
 from toolstile_hookspecs.services.counter import Counter, OffersCounter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.sessions import cli
+from toolstile_plugins.sessions.counter import MemoryCounter
 from toolstile_plugins.sessions.settings import SessionsSettings
 
 if TYPE_CHECKING:
@@ -44,18 +45,12 @@ class StoredSessions:
     def counter(self, bound: SessionStore | None) -> Counter:
         """Return the one counter, which counts within the store that is bound."""
         if self._counter is None:
-            # Late: few hosts count.
-            from toolstile_plugins.sessions.counter import MemoryCounter
-            from toolstile_plugins.sessions.sqlite import SqliteCounter, SqliteSessions
-
             if isinstance(bound, OffersCounter):
                 self._counter = bound.counter()
-            elif isinstance(bound, SqliteSessions):
-                self._counter = SqliteCounter(bound)
             elif self._settings.path is None:
                 self._counter = MemoryCounter()
             else:
-                self._counter = SqliteCounter(self.store())
+                self._counter = self.store().counter()
         return self._counter
 
     def close(self) -> None:

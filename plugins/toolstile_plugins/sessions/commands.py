@@ -12,9 +12,9 @@ from typing import Any, Final
 from toolstile_hookspecs import Diagnostic, HostHandle, StateError
 from toolstile_hookspecs.services.session_store import SessionInfo, SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
-from toolstile_plugins.directories import database_finding
 from toolstile_plugins.screen import Screen, show_line, shown_time, tell
 from toolstile_plugins.sessions.sqlite import SqliteSessions, fault_of_version
+from toolstile_plugins.sqlite_file import database_finding
 
 _NO_STORE: Final = (
     "No sessions are stored here. Name in the configuration a file as path in [plugins.sessions], "

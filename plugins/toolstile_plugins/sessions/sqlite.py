@@ -172,12 +172,17 @@ class SqliteSessions(SqlSessions):
         self._identity = ""
         self.file = SqliteFile(self.path, durability, "stored sessions", self._identify)
         super().__init__(self.file)
+        self._counter = SqliteCounter(self)
 
     @contextmanager
     def deciding(self, session_id: str) -> Generator[SqliteDecision]:
         """Open the transaction of a decision."""
         with self.file.writing() as connection:
             yield SqliteDecision(connection, session_id)
+
+    def counter(self) -> SqliteCounter:
+        """Return the counter in the file; see `OffersCounter`."""
+        return self._counter
 
     def key_of(self, decision_id: str) -> str:
         """Return the key that workspaces note of a decision."""

@@ -24,8 +24,9 @@ from pydantic import ValidationError
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Outcome, hide, masked, secrets_of
 from toolstile_hookspecs.calls import APPROVAL
 from toolstile_plugins.approval.beside import KeptQuestion, Reached
-from toolstile_plugins.cli_support import described_category, printable_lines
+from toolstile_plugins.cli_support import described_category
 from toolstile_plugins.mcp.server.request import CallRequest, current_request, person_of
+from toolstile_plugins.screen import printable_lines
 
 # --- The question
 
