@@ -19,6 +19,7 @@ from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.dialects.parse import items, mapping
 from toolstile_plugins.mcp.settings import prefix_of
 
 Table = Mapping[str, Any]
@@ -49,8 +50,8 @@ def limits_of(keys: Table) -> dict[str, Any]:
     """Return the keys of a server's table that restrict its tools."""
     made: dict[str, Any] = {}
     for key, names in (("only", _ONLY), ("without", _WITHOUT)):
-        listed = [*dict.fromkeys(str(tool) for name in names for tool in _list(keys.get(name)))]
-        chosen = _list(keys.get("tools"))
+        listed = [*dict.fromkeys(str(tool) for name in names for tool in items(keys.get(name)))]
+        chosen = items(keys.get("tools"))
         if key == "only" and "*" not in chosen:
             listed += [str(tool) for tool in chosen if tool not in listed]
         # An empty list lets no tool through; a missing one lets all.
@@ -62,8 +63,8 @@ def limits_of(keys: Table) -> dict[str, Any]:
             made[ours] = seconds
     asked = {
         tool: {"requires_confirmation": True}
-        for tool, said in _mapping(keys.get("tools")).items()
-        if _mapping(said).get("approval_mode") in _ASKED
+        for tool, said in mapping(keys.get("tools")).items()
+        if mapping(said).get("approval_mode") in _ASKED
     }
     return made | ({"tools": asked} if asked else {})
 
@@ -71,7 +72,7 @@ def limits_of(keys: Table) -> dict[str, Any]:
 def lost_of(keys: Table, carried: Table) -> Iterator[str]:
     """Yield a note for each setting of a server that cannot be carried over."""
     said = [keys.get(name) for name in _APPROVED]
-    approved = [str(tool) for listed in said for tool in _list(listed)]
+    approved = [str(tool) for listed in said for tool in items(listed)]
     if approved or True in said:
         is_all = "*" in approved or True in said
         asked = "no tool of it" if is_all else f"each tool but {', '.join(approved)}"
@@ -90,7 +91,7 @@ def lost_of(keys: Table, carried: Table) -> Iterator[str]:
         key
         for key in ("env_vars", *_ONLY, *_WITHOUT, *_SECONDS)
         if not isinstance(keys.get(key, 0), (list, int, float))
-        or not all(isinstance(each, (str, Mapping)) for each in _list(keys.get(key)))
+        or not all(isinstance(each, (str, Mapping)) for each in items(keys.get(key)))
     ]
     unread += [key for key in ("disabled", "enabled") if not isinstance(keys.get(key, True), bool)]
     if lost or unread:
@@ -117,11 +118,11 @@ def mentions(held: object, server: str, place: str = "") -> Iterator[str]:
         is_rule = held.startswith(f"mcp__{server}") and place.endswith(("s.deny", "s.ask"))
         if not is_rule and not place.endswith(_READ):
             yield place
-    for item in _list(held):
-        if not any(key in _mapping(item) for key in REACHED):
+    for item in items(held):
+        if not any(key in mapping(item) for key in REACHED):
             yield from mentions(item, server, place)
-    for name, value in _mapping(held).items():
-        if not any(key in _mapping(value) for key in REACHED):
+    for name, value in mapping(held).items():
+        if not any(key in mapping(value) for key in REACHED):
             if re.match(begins, name, re.IGNORECASE):
                 yield place
             yield from mentions(value, server, f"{place}.{name}" if place else name)
@@ -129,12 +130,12 @@ def mentions(held: object, server: str, place: str = "") -> Iterator[str]:
 
 def switched_off(place: Table, server: str) -> bool:
     """Tell whether a client's settings beside its servers disable a server."""
-    mcp = _mapping(place.get("mcp"))
+    mcp = mapping(place.get("mcp"))
     off = [
-        *_list(place.get("disabledMcpServers")),
-        *_list(place.get("disabledMcpjsonServers")),
-        *_list(place.get("excludeMCPServers")),
-        *_list(mcp.get("excluded")),
+        *items(place.get("disabledMcpServers")),
+        *items(place.get("disabledMcpjsonServers")),
+        *items(place.get("excludeMCPServers")),
+        *items(mcp.get("excluded")),
         *(rule.removesuffix("__*").removeprefix("mcp__") for rule in _rules(place, "deny")),
     ]
     chosen = place.get("allowMCPServers", mcp.get("allowed"))
@@ -142,11 +143,7 @@ def switched_off(place: Table, server: str) -> bool:
 
 
 def _rules(place: Table, answer: str) -> list[str]:
-    return [str(rule) for rule in _list(_mapping(place.get("permissions")).get(answer))]
-
-
-def _list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
+    return [str(rule) for rule in items(mapping(place.get("permissions")).get(answer))]
 
 
 TABLES: Final = ("mcpServers", "servers", "context_servers", "mcp_servers", "amp.mcpServers", "mcp")
@@ -276,20 +273,20 @@ def _distinct(servers: Iterable[Imported], configured: Iterable[str]) -> Iterato
 
 def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the servers from every place where clients have them, also of single projects."""
-    table = {"servers": cast("object", held)} if isinstance(held, list) else _mapping(held)
+    table = {"servers": cast("object", held)} if isinstance(held, list) else mapping(held)
     seen: list[tuple[str, object]] = []
-    for place in (table, table.get("mcp"), *_mapping(table.get("projects")).values()):
+    for place in (table, table.get("mcp"), *mapping(table.get("projects")).values()):
         for name in TABLES:
             # A client has its servers by name, or in a list; null or a text is an empty table.
-            servers = _mapping(place).get(name)
-            named = [(server, _mapping(keys)) for server, keys in _mapping(servers).items()]
-            for number, keys in enumerate(map(_mapping, _list(servers)), 1):
+            servers = mapping(place).get(name)
+            named = [(server, mapping(keys)) for server, keys in mapping(servers).items()]
+            for number, keys in enumerate(map(mapping, items(servers)), 1):
                 named.append((str(keys.get("name") or keys.get("id") or number), keys))
             for server, keys in named:
                 is_server = name != "mcp" or any(key in keys for key in REACHED)
                 if is_server and (server, keys) not in seen:
                     seen.append((server, keys))
-                    yield server, _with_rules(server, keys, table, _mapping(place))
+                    yield server, _with_rules(server, keys, table, mapping(place))
 
 
 def _with_rules(
@@ -314,7 +311,7 @@ def _with_rules(
             made["excludeTools"] = [*made.get("excludeTools", ()), *rules["deny"]]
         if rules["ask"]:
             asked = {tool: {"approval_mode": "ask"} for tool in rules["ask"]}
-            made["tools"] = {**_mapping(made.get("tools")), **asked}
+            made["tools"] = {**mapping(made.get("tools")), **asked}
     return made
 
 
@@ -342,12 +339,12 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
         keys = {**keys, "command": program, "args": [*args, *keys.get("args", ())]}
     if url is not None:
         made.keys["url"] = hide.in_url(url)
-        sent = {**_mapping(keys.get("http_headers")), **_mapping(keys.get("headers"))}
+        sent = {**mapping(keys.get("http_headers")), **mapping(keys.get("headers"))}
         _take_texts(made, "headers", sent, hide)
         # The client may name variables of the environment for its credentials.
         token = keys.get("bearer_token_env_var")
         headers = {"Authorization": f"Bearer ${{{token}}}"} if isinstance(token, str) else {}
-        named = _mapping(keys.get("env_http_headers"))
+        named = mapping(keys.get("env_http_headers"))
         headers |= {header: f"${{{variable}}}" for header, variable in named.items()}
         if headers:
             made.keys["headers"] = {**made.keys.get("headers", {}), **headers}
@@ -381,18 +378,18 @@ def _take_program(made: Imported, keys: Mapping[str, Any], hide: _Hiding) -> Non
         made.notes.append("Some of its args are not texts, and are left out. Add them by hand.")
     if texts:
         made.keys["args"] = hide.in_args(texts)
-    told = {**_mapping(keys.get("environment")), **_mapping(keys.get("env"))}
+    told = {**mapping(keys.get("environment")), **mapping(keys.get("env"))}
     _take_texts(made, "env", told, hide)
     if isinstance(keys.get("cwd"), str):
         made.keys["cwd"] = keys["cwd"]
     # The client may pass variables of its environment on to the program.
-    names = [_mapping(part).get("name", part) for part in _list(keys.get("env_vars"))]
+    names = [mapping(part).get("name", part) for part in items(keys.get("env_vars"))]
     if passed := {name: f"${{{name}}}" for name in names if isinstance(name, str)}:
         made.keys["env"] = {**passed, **made.keys.get("env", {})}
 
 
 def _take_texts(made: Imported, key: str, table: object, hide: _Hiding) -> None:
-    texts = {name: hide.value(name, str(value)) for name, value in _mapping(table).items()}
+    texts = {name: hide.value(name, str(value)) for name, value in mapping(table).items()}
     if texts:
         made.keys[key] = texts
 
@@ -476,10 +473,6 @@ def _plain(text: str) -> str:
         return found[0] if found[0].startswith('"') else ""
 
     return _TRAILING.sub(kept, _COMMENT.sub(kept, text))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _key(name: str) -> str:

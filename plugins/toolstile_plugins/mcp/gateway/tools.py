@@ -26,6 +26,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.codecs import is_bounded, pointed
 from toolstile_hookspecs.selectors import CONSEQUENCES
 from toolstile_hookspecs.tools import Category
+from toolstile_plugins.dialects.parse import items
 from toolstile_plugins.mcp.gateway.errors import (
     CUT,
     NESTED_DEEPER,
@@ -189,7 +190,7 @@ class AnswerRepair:
             case "tools/list":
                 tools = [
                     tool
-                    for number, given in enumerate(_listed(answer.get("tools")), 1)
+                    for number, given in enumerate(items(answer.get("tools")), 1)
                     if (tool := self._tool_or_none(number, given)) is not None
                 ]
                 kept = {"tools": tools, **_COMPLETE}
@@ -245,7 +246,7 @@ class AnswerRepair:
             return answer
         structured = answer.get("structuredContent")
         given = answer.get("content")
-        parts = _listed(given) or ([given] if given else [])
+        parts = items(given) or ([given] if given else [])
         if not parts and structured is not None:
             parts = [structured]
         if not parts and given is None:
@@ -319,10 +320,6 @@ def _drop(tool: Json, error: ValidationError) -> bool:
             return False
         log.debug("A tool of an MCP server, %s: %s does not fit", one_line(tool["name"]), place)
     return bool(places)
-
-
-def _listed(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _table(value: object) -> Json:
