@@ -50,7 +50,6 @@ with importing("claude-agent"):
 
 SERVER: Final = "toolstile"
 """The name of our server in `mcp_servers`."""
-CALL_ID: Final = "claudecode/toolUseId"
 READ: Final = (
     *("Glob", "Grep", "ListAgents", "ListMcpResourcesTool", "Read", "ReadMcpResourceTool"),
     *("TaskOutput", "ToolSearch", "WebFetch", "WebSearch"),
@@ -120,7 +119,7 @@ def _server(calls: SessionCalls, *, is_offering: bool) -> McpSdkServerConfig:
 
     async def called(_: object, params: CallToolRequestParams) -> CallToolResult:
         meta = cast("Mapping[str, Any]", params.meta or {})
-        id_ = meta.get(CALL_ID, "")
+        id_ = meta.get("claudecode/toolUseId", "")
         read = await calls.read(_identified(params.name, params.arguments or {}, id_))
         content = [{"type": "text", "text": read.text}]
         return CallToolResult.model_validate({"content": content, "isError": read.is_error})

@@ -29,7 +29,6 @@ from toolstile_plugins.agent.result import RunFailed, RunResult
 from toolstile_plugins.agent.run import AgentConfig, RequestArguments
 from toolstile_plugins.agent.settings import AgentSettings
 
-STDIN: Final = "-"
 NAME: Final = "agent-ask"
 _NO_MODEL: Final = (
     "No model is named. Give --model PROVIDER:NAME, or name one as model in [plugins.agent]; then "
@@ -41,14 +40,13 @@ _NOT_STORED: Final = (
     "in [plugins.sessions], or a database as url in [plugins.database]."
 )
 _STOPPED: Final = "the running calls are rolled back, and no request follows."
-_THINKS: Final = "toolstile: thinks: "
 _PENDING: Final = "a call waits for the answer of a person, who was asked elsewhere: "
 
 
 def ask(host: HostHandle, args: argparse.Namespace) -> int:
     """Ask the model, show its answer, and return the exit status."""
     settings: AgentSettings = host.settings("agent")
-    text = sys.stdin.read() if args.text == STDIN else args.text
+    text = sys.stdin.read() if args.text == "-" else args.text
     if not text.strip():
         raise ConfigurationError(_NO_TEXT)
     screen = Screen(is_quiet=args.out is not None)
@@ -186,7 +184,7 @@ class Screen:
         if isinstance(delta, ThoughtDelta) and not self._in_thought:
             self.end_line()
             self._in_thought = True
-            self._write(_THINKS, sys.stderr)
+            self._write("toolstile: thinks: ", sys.stderr)
         elif isinstance(delta, str) and self._in_thought:
             self.end_line()
         if isinstance(delta, ThoughtDelta):

@@ -26,7 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolstile_hookspecs import ConfigurationError
 
 Fields = list[tuple[str, str]]
-CSRF: Final = "csrf"
 MOST_BYTES: Final = 1024 * 1024
 """The size of the largest form."""
 HEADERS: Final = {
@@ -123,7 +122,7 @@ class Access:
 
         async def posted(request: Request) -> Response:
             fields = await read_form(request)
-            if not _same(dict(fields).get(CSRF, ""), self.csrf):
+            if not _same(dict(fields).get("csrf", ""), self.csrf):
                 fault = "The form is of another page. Load it again."
                 raise HTTPException(HTTPStatus.FORBIDDEN, fault)
             return await run_in_threadpool(take, request, fields)

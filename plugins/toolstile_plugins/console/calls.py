@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
@@ -19,8 +19,6 @@ from toolstile_hookspecs.calls import DIFF, NO_CHANGES
 from toolstile_plugins.console.call_index import MOST, CallIndex, Filter, Tail
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import Pages, lines_of
-
-LEDGER_KEY: Final = "ledger.key"
 
 
 class Calls:
@@ -71,7 +69,7 @@ class Calls:
             raise HTTPException(HTTPStatus.NOT_FOUND, "The records have no such call.")
         row, call = found
         nested, parent = self._index.nested_in(row), self._index.parent_of(row)
-        effect = self._ledger.effect_of(call.attributes.get(LEDGER_KEY))
+        effect = self._ledger.effect_of(call.attributes.get("ledger.key"))
         attributes = dict(call.attributes)
         diff = attributes.pop(DIFF, None)
         arguments: Any = call.params if call.params is not None else call.arguments

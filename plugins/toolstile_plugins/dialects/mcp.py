@@ -45,9 +45,6 @@ from toolstile_plugins.dialects.parse import Answer, answer
 
 Block = dict[str, Any]
 
-TOOLS_CALL: Final = "tools/call"
-VERSION_META: Final = "toolstile/version"
-TAGS_META: Final = "toolstile/tags"
 WRAPPED: Final = "result"
 """The property that holds a value other than an object."""
 
@@ -142,7 +139,7 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
     if tool.category != "read" and tool.idempotency is not None:
         hints["idempotentHint"] = tool.idempotency.strategy != "none"
     definition["annotations"] = hints
-    meta = {VERSION_META: tool.version, TAGS_META: list(tool.tags)}
+    meta = {"toolstile/version": tool.version, "toolstile/tags": list(tool.tags)}
     if known := {name: value for name, value in meta.items() if value}:
         definition["_meta"] = known
     output = _output(tool)
@@ -230,7 +227,7 @@ def _structures(tool: Tool[Any, Any]) -> SchemaCodec:
 
 
 def _requested(entry: object) -> list[ToolCall]:
-    if reading.field(entry, "method") != TOOLS_CALL:
+    if reading.field(entry, "method") != "tools/call":
         return []
     params = reading.field(entry, "params")
     return [_call(params, reading.field(entry, "id"))]

@@ -17,7 +17,6 @@ from toolstile_plugins.dialects.json_schema import Schema, object_rooted
 from toolstile_plugins.dialects.openai_strict import strict_schema
 from toolstile_plugins.dialects.parse import CUT_OFF, answer
 
-UNFINISHED: Final = ("incomplete", "in_progress")
 _ITEM: Final = re.compile(r"reasoning|compaction|item_reference|mcp_\w+|\w+_call(_output)?")
 """The types of items of the Responses API that are not messages."""
 
@@ -182,6 +181,6 @@ def _is_call(entry: object) -> bool:
 
 def _call(function: Mapping[str, Any] | object, call_id: object) -> ToolCall:
     given = reading.field(function, "arguments")
-    if not given and reading.field(function, "status") in UNFINISHED:
+    if not given and reading.field(function, "status") in ("incomplete", "in_progress"):
         given = CUT_OFF
     return reading.call(reading.field(function, "name"), given, call_id)

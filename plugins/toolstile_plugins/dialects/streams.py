@@ -7,6 +7,7 @@ parsing refuses it, so it never runs without its arguments.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ CHAT_CUT_SHORT: Final = ("length", "content_filter")
 """The same, of Chat Completions."""
 
 ANTHROPIC_EVENTS: Final = frozenset({"message_start", "content_block_start", "content_block_delta"})
-ARGUMENT_EVENTS: Final = "response.function_call_arguments."
 
 
 @dataclass(slots=True)
@@ -260,7 +260,7 @@ def response_items(events: list[Any]) -> list[Any] | None:
         elif kind == "response.output_item.added" and _type_of(item) == FUNCTION_CALL:
             told = [reading.field(item, name) for name in ("name", "call_id", "arguments")]
             items[index] = PartialCall(*told)
-        elif kind.startswith(ARGUMENT_EVENTS) and kind.endswith((".delta", ".done")):
+        elif re.fullmatch(r"response\.function_call_arguments\.(delta|done)", kind):
             call = PartialCall(reading.field(event, "name"), reading.field(event, "call_id"))
             call = items.setdefault(index, call)
             if isinstance(call, PartialCall):

@@ -22,10 +22,6 @@ from toolstile_hookspecs.tools import Category, Concurrency, Consequence
 Positive = Annotated[int, Field(gt=0, strict=True)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-FIVE_MINUTES: Final = 300.0
-HALF_AN_HOUR: Final = 1800.0
-MAX_REQUEST: Final = 4 * 1024 * 1024
-MAX_RESOURCE: Final = 10 * 1024 * 1024
 SHARED_TOKEN: Final = "token"  # noqa: S105 - a name
 """The principal of the one token that is given on the command line, for all."""
 ANY_CLIENT: Final = "*"
@@ -74,15 +70,15 @@ class ServeSettings(BaseModel):
 
     name: Annotated[str, Field(min_length=1)] = "toolstile"
     page_size: Positive = 100
-    elicitation_timeout: Seconds = FIVE_MINUTES
+    elicitation_timeout: Seconds = 300.0
     deadline: Seconds | None = None
     workspace: bool = True
     workspace_uri: Annotated[str, Field(pattern=r"^[a-z][a-z0-9+.-]*://(.*/)?$")] = "workspace:///"
-    max_resource: Positive = MAX_RESOURCE
-    session_timeout: Seconds = HALF_AN_HOUR
+    max_resource: Positive = 10 * 1024 * 1024
+    session_timeout: Seconds = 1800.0
     max_sessions: Positive = 10_000
     shared_sessions: bool = False
-    max_request: Positive = MAX_REQUEST
+    max_request: Positive = 4 * 1024 * 1024
     tokens: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
     request_from: frozenset[str] = frozenset()
     allowed_hosts: tuple[str, ...] = ()

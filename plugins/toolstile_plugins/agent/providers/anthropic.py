@@ -30,7 +30,6 @@ _STOPS: Final = {
     "pause_turn": StopReason.INCOMPLETE,
 }
 _CHOICES: Final = {"auto": "auto", "none": "none", "required": "any"}
-_CUT: Final = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSED})
 
 
 class Anthropic(base.ClientAdapter):
@@ -123,7 +122,7 @@ class Anthropic(base.ClientAdapter):
         empty = [each for each in texts if not reading.text_of([each]).strip()]
         items = tuple(each for each in content if each not in empty)
         dialect = self.dialect.name
-        if stop in _CUT:
+        if stop in {StopReason.MAX_TOKENS, StopReason.REFUSED}:
             dialect, items = "", tuple[Any]()  # because the API rejects half a block
             text = text or reading.field(said.get("stop_details"), "explanation") or ""
         message = Message(Role.ASSISTANT, text, calls, (), dialect, items)

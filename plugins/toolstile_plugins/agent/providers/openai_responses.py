@@ -14,7 +14,6 @@ from toolstile_plugins.dialects.openai import OpenAIResponses as ResponsesDialec
 from toolstile_plugins.dialects.parse import field, parts_of, text_of
 from toolstile_plugins.dialects.streams import FUNCTION_CALL, PartialCall
 
-ENCRYPTED: Final = "reasoning.encrypted_content"
 _REASONS: Final = re.compile(r"(o\d|gpt-([5-9]|\d\d)|codex)(?!.*chat)")
 """Models that reason; the API refuses to encrypt for others."""
 
@@ -53,7 +52,7 @@ class OpenAIResponses(base.ClientAdapter):
         if effort is not None:
             given["reasoning"] = {"effort": effort}
         if effort is not None or _REASONS.match(self.model):
-            given["include"] = [ENCRYPTED]
+            given["include"] = ["reasoning.encrypted_content"]
         text = {} if verbosity is None else {"verbosity": verbosity}
         if request.output is not None:
             schema = openai_chat.answer_schema(request.output)

@@ -144,7 +144,6 @@ def flattened(text: bytes) -> bytes:
 
 CONNECT: Final = 30.0
 """Seconds until a connection must stand, and a request be sent."""
-EVENTS: Final = "text/event-stream"
 NO_ANSWER: Final = "Server returned an error response"
 """The SDK's message of a failed request; the server may have seen the call."""
 UNREAD: Final = ("Unexpected content type", "server answered a request with 202")
@@ -175,7 +174,6 @@ ERROR: Final = 64 * 1024
 SESSION: Final = "mcp-session-id"
 LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
 """The loggers of whole addresses."""
-NOT_ALLOWED: Final = frozenset({401, 403})
 _LOST: Final = re.compile(r"session|not initialized", re.IGNORECASE)
 """The words of servers, with status 400, for a session that is gone."""
 _REDIRECTED: Final = re.compile(rf"{REDIRECT}(\S+) not followed;")
@@ -205,7 +203,7 @@ class Site:
         if fault != NO_ANSWER or self.status is None:
             return fault.removeprefix(NOT_SENT).removeprefix(NOT_TAKEN)
         phrase = HTTPStatus(self.status).phrase if self.status in set(HTTPStatus) else "unknown"
-        remedy = "; check the headers that are configured" if self.status in NOT_ALLOWED else ""
+        remedy = "; check the headers that are configured" if self.status in {401, 403} else ""
         return f"it answered with HTTP status {self.status} ({phrase}){remedy}"
 
     def has_broken(self, fault: str) -> bool:
@@ -287,7 +285,7 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
         if response.headers.get("content-encoding", PLAIN).strip().lower() != PLAIN:
             # Its content may be a thousand times as large.
             response.stream = _LimitedBytes(stream, 0, PACKED)
-        elif not response.headers.get("content-type", "").lower().startswith(EVENTS):
+        elif not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             fault = f"it sent a message of more than {amount(self._site.max_message)}"
             response.stream = _Flattened(_LimitedBytes(stream, self._site.max_message, fault))
         else:

@@ -48,8 +48,6 @@ from toolstile_plugins.mcp.settings import ServeSettings
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 HIGHEST_PORT: Final = 65535
 HTTP_PORT: Final = 80
-MISDIRECTED: Final = 421
-FORBIDDEN: Final = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +132,9 @@ class AllowedHeaders:
     def fault(self, headers: Headers) -> tuple[str, int] | None:
         """Return the fault of the headers of a request, and its HTTP status."""
         if not _are_allowed(headers.getlist("host") or [""], self.hosts):
-            return "Invalid Host header", MISDIRECTED
+            return "Invalid Host header", HTTPStatus.MISDIRECTED_REQUEST
         if not _are_allowed(headers.getlist("origin"), self.origins):
-            return "Invalid Origin header", FORBIDDEN
+            return "Invalid Origin header", HTTPStatus.FORBIDDEN
         return None
 
 
@@ -226,11 +224,6 @@ class PatientProtocol(H11Protocol):
 
 
 PATH: Final = "/mcp"
-HEALTH: Final = "/health"
-READY: Final = "/ready"
-BACKLOG: Final = 2048
-BAD_REQUEST: Final = 400
-UNAVAILABLE: Final = 503
 ENDING: Final = "The server is shutting down, so this was cancelled. Ask again once it is back."
 KEEP_ALIVE: Final = 75
 """Seconds for which an idle connection stays: clients close it earlier, and lose no request."""
@@ -255,7 +248,7 @@ async def serve_http(
             "Give a bearer token, with --token-file FILE or in [plugins.mcp.serve.tokens], or "
             "serve on 127.0.0.1."
         )
-    listening = address.listen(BACKLOG)
+    listening = address.listen(2048)
     with contextlib.closing(listening):
         served = Address(address.host, listening.getsockname()[1])
         app = application(host, settings, served)
@@ -319,8 +312,8 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
     return Starlette(
         routes=[
             Route(PATH, endpoint=endpoint),
-            Route(HEALTH, endpoint=_health),
-            Route(READY, endpoint=_Readiness(host).tell),
+            Route("/health", endpoint=_health),
+            Route("/ready", endpoint=_Readiness(host).tell),
         ],
         middleware=middleware,
         lifespan=lifespan,
@@ -373,8 +366,8 @@ class _Endpoint:
             nonlocal begun, ended
             begun = True
             ended = message["type"] == "http.response.body" and not message.get("more_body")
-            is_ended = message["type"] == "http.response.start" and message["status"] < BAD_REQUEST
-            if is_ended and scope["method"] == "DELETE":
+            is_answered = message.get("status", HTTPStatus.BAD_REQUEST) < HTTPStatus.BAD_REQUEST
+            if is_answered and scope["method"] == "DELETE":
                 handle = Request(scope).headers.get(SESSION_HEADER, "")
                 self._sessions.end(connected_principal(scope), handle)
             await send(message)
@@ -387,7 +380,8 @@ class _Endpoint:
                     await send({"type": "http.response.body"})
                 return
             fault = {"code": INTERNAL_ERROR, "message": ENDING}
-            told = JSONResponse({"jsonrpc": "2.0", "id": None, "error": fault}, UNAVAILABLE)
+            answer = {"jsonrpc": "2.0", "id": None, "error": fault}
+            told = JSONResponse(answer, HTTPStatus.SERVICE_UNAVAILABLE)
             await told(scope, receive, send)
 
 
@@ -412,7 +406,7 @@ class _Readiness:
                 self._away = [name for name in await asyncio.gather(*looks) if name]
                 self._until = now() + 1
         status = {"status": "unavailable" if self._away else "ready", "away": self._away}
-        return JSONResponse(status, UNAVAILABLE if self._away else HTTPStatus.OK)
+        return JSONResponse(status, HTTPStatus.SERVICE_UNAVAILABLE if self._away else HTTPStatus.OK)
 
     def _looks(self) -> dict[str, Awaitable[object]]:
         looks: dict[str, Awaitable[object]] = {}

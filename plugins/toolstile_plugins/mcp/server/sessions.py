@@ -104,7 +104,7 @@ class Sessions:
 
     def begin(self, principal: Principal | None) -> str:
         """Keep a new session, and return its unguessable handle; `MCPError` beyond the limit."""
-        handle = secrets.token_urlsafe(HANDLE_BYTES)
+        handle = secrets.token_urlsafe(32)
         self._keep((principal, handle))
         return handle
 
@@ -163,9 +163,6 @@ class Sessions:
         session = self._kept.pop(key, None)
         if session is not None:
             session.end()
-
-
-HANDLE_BYTES: Final = 32
 
 
 # --- Session ids of requests

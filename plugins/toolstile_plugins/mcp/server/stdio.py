@@ -146,7 +146,6 @@ LOST: Final = (
     "toolstile: error: A tool has closed the descriptors of this server, which can neither read "
     "requests nor answer; it ends. Let the tool close only its own files.\n"
 )
-LOST_STATUS: Final = 1
 
 Identity = tuple[int, int]
 
@@ -174,7 +173,7 @@ def ending_with_descriptors(wire: Collection[Identity | None]) -> Generator[None
             if is_lost and not over.is_set():
                 with contextlib.suppress(OSError):
                     os.write(2, LOST.encode())
-                os._exit(LOST_STATUS)
+                os._exit(1)
 
     threading.Thread(target=watch, name="toolstile-descriptors", daemon=True).start()
     try:
