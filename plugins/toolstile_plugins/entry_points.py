@@ -12,11 +12,7 @@ from toolstile_hookspecs.support.text import suggest
 
 
 def loaded(group: str, name: str, setting: str) -> Any:
-    """Return the object of an entry point; messages name the setting that has its name.
-
-    Raises:
-        ConfigurationError: No entry point has the name, or it cannot be imported.
-    """
+    """Return the object of an entry point, or raise `ConfigurationError` that names the setting."""
     known = _known(group, tuple(sys.path))
     if name not in known:
         near = suggest(name, known) or "."

@@ -138,11 +138,7 @@ def open_terminal(withdrawn: Cancellation, *, anywhere: bool) -> Generator[Termi
 
 @contextmanager
 def taking_turns(withdrawn: Cancellation) -> Generator[None]:
-    """Wait until no other question is being asked.
-
-    Raises:
-        Withdrawn: The call no longer waits for the answer.
-    """
+    """Wait until no other question is asked; raises `Withdrawn` if the call stops waiting."""
     while not _turn.acquire(timeout=LOOK_AGAIN):
         if withdrawn.aborted:
             raise Withdrawn
@@ -248,11 +244,7 @@ class Dialogue:
         self.for_good = False
 
     def run(self) -> ApprovalAnswer:
-        """Return the person's answer.
-
-        Raises:
-            Withdrawn: The call no longer waits for the answer.
-        """
+        """Return the person's answer; raises `Withdrawn` if the call stops waiting."""
         self._terminal.show()
         self._show(everything=False)
         while True:

@@ -29,11 +29,7 @@ Line = tuple[str, str]
 
 
 def unmasked(edited: object, value: object) -> Any:
-    """Return edited arguments with the secrets back in their places.
-
-    Raises:
-        ValueError: A mask replaces a value that is not a secret.
-    """
+    """Return edited arguments with their secrets; raises `ValueError` if a mask hides no secret."""
     if edited == MASK:
         if value is None:
             raise ValueError(f"{MASK!r} stands for no secret here; write the value instead.")

@@ -114,11 +114,7 @@ class Versions:
         return len(self.identities) == len(self._wanted)
 
     def check(self, connection: Connection) -> None:
-        """Make missing tables.
-
-        Raises:
-            StateError: Existing tables have another version, or the user may not make tables.
-        """
+        """Make missing tables, or raise `StateError`, as for tables of another version."""
         with self._lock:
             wanted = [*self._wanted.values()]
             found = found_in(connection)
@@ -173,11 +169,7 @@ def fault_of(part: Part, found: Found | None, rights: Rights = _ALL) -> tuple[st
 
 
 def upgrade(connection: Connection, parts: Iterable[Part]) -> list[str]:
-    """Upgrade all parts or none; return the names of the changed parts.
-
-    Raises:
-        StateError: The user may not change tables.
-    """
+    """Upgrade all parts and return the changed ones, or raise `StateError` and change none."""
     try:
         with connection.transaction():
             connection.execute(b"SELECT pg_advisory_xact_lock(%d)" % _LOCK)

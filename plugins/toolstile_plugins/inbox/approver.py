@@ -168,11 +168,7 @@ class Approver:
         self._end: QuestionState | None = QuestionState.WITHDRAWN
 
     async def ask(self) -> ApprovalAnswer:
-        """Return a person's answer, or the answer that the call is pending.
-
-        Raises:
-            StateError: The store cannot be used.
-        """
+        """Return a person's answer, or that the call is pending; raises `StateError`."""
         looking = asyncio.ensure_future(self._off_loop(self._kept_or_new))
         try:
             found = await asyncio.shield(looking)

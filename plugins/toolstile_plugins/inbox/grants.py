@@ -141,11 +141,7 @@ class InboxGrants:
         return 0 if self.counter is None else int(self.counter.read(_key(grant), now=now))
 
     def revoke(self, id_: str, by: Principal, *, via: str = "") -> Grant:
-        """Revoke a grant, and return it.
-
-        Raises:
-            StateError: No valid grant has that id.
-        """
+        """Revoke a grant, and return it; raises `StateError` if no valid grant has that id."""
         grant = next((each for each in self.all() if each.id == id_), None)
         if grant is None:
             raise StateError(f"There is no grant {printable(id_)!r}. See which hold, then retry.")

@@ -466,11 +466,7 @@ def wire_of(question: Question, lost: str | None = None) -> dict[str, Any]:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments that a person has written as JSON.
-
-    Raises:
-        StateError: They are not a JSON object.
-    """
+    """Return the arguments that a person wrote; raises `StateError` if they are no JSON object."""
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -527,11 +523,7 @@ class OpenInbox:
         self._inbox: Inbox | None = None
 
     def store(self, resources: ResourceResolver) -> ApprovalStore:
-        """Return the store of the questions; a store of sessions may offer one.
-
-        Raises:
-            ConfigurationError: No store is configured.
-        """
+        """Return the store of the questions; raises `ConfigurationError` if none is configured."""
         path = self._settings.path
         sessions: SessionStore | None = resources.get(SessionStore, None)  # type: ignore[type-abstract]
         if isinstance(sessions, OffersApprovals):
@@ -545,11 +537,7 @@ class OpenInbox:
         return self._store
 
     def inbox(self, resources: ResourceResolver) -> Inbox:
-        """Return the one inbox.
-
-        Raises:
-            ConfigurationError: Tools could read or write its files.
-        """
+        """Return the one inbox; raises `ConfigurationError` if tools could use its files."""
         files: Any = resources.get(Filesystem, None)  # type: ignore[type-abstract]
         if isinstance(files, SupportsDirectories):
             refuse_within(files.directories, self._settings)

@@ -108,11 +108,7 @@ class Seal:
         return _derived(self._file.read_bytes().strip(), b"toolstile approvals")
 
     def refuse_other(self, questions: Sequence[Question]) -> None:
-        """Refuse this key if it opens none of the questions.
-
-        Raises:
-            ConfigurationError: Naming the file of the key.
-        """
+        """Raise `ConfigurationError` if this key opens none of the questions."""
         # Refused only if all fail: a single altered row must not keep a host from opening.
         sealed = [each for each in questions if each.sealed.startswith(_FERNET)]
         if sealed and not any(self._opens(each) for each in sealed):
@@ -131,11 +127,7 @@ class Seal:
         return replace(question, sealed=self._seal("call", *astuple(call), _shown(question)))
 
     def call_of(self, question: Question) -> SealedCall:
-        """Return the call of a question.
-
-        Raises:
-            StateError: The call was sealed with another key, or the question was altered.
-        """
+        """Return the call of a question; raises `StateError` if one of them is not genuine."""
         fault = _NOT_GENUINE.format(ticket=question.ticket)
         *parts, shown = self._open("call", question.sealed, fault)
         if shown != _shown(question):
@@ -150,11 +142,7 @@ class Seal:
         return replace(given, sealed=self._seal("answer", *told, arguments))
 
     def answer_to(self, question: Question, given: AnswerRecord) -> ApprovalAnswer:
-        """Return the proven answer to a question.
-
-        Raises:
-            StateError: The proof was altered, or belongs to another key or question.
-        """
+        """Return the proven answer to a question; raises `StateError` if it is not genuine."""
         fault = _NOT_GENUINE.format(ticket=question.ticket)
         *told, arguments = self._open("answer", given.sealed, fault)
         if told != _told(question, given):
@@ -167,11 +155,7 @@ class Seal:
         return self._seal("grant", grant)
 
     def grant_of(self, record: GrantRecord) -> str:
-        """Return the text of a grant.
-
-        Raises:
-            StateError: It was sealed with another key, or altered.
-        """
+        """Return the text of a grant; raises `StateError` if it is not genuine."""
         (text,) = self._open("grant", record.sealed, f"The grant {record.id} is not genuine.")
         return str(text)
 
@@ -180,11 +164,7 @@ class Seal:
         return self._seal("event", event)
 
     def event_of(self, sealed: bytes) -> str:
-        """Return the text of an event.
-
-        Raises:
-            StateError: It was sealed with another key, or altered.
-        """
+        """Return the text of an event; raises `StateError` if it is not genuine."""
         (text,) = self._open("event", sealed, "An event of the inbox is not genuine.")
         return str(text)
 
@@ -201,11 +181,7 @@ class Seal:
         return self._seal("button", question.ticket, question.digest, answer.value).decode()
 
     def button_of(self, value: str) -> tuple[str, str, Answer]:
-        """Return the ticket, the digest and the answer of a button.
-
-        Raises:
-            StateError: Its value was altered, or belongs to another inbox.
-        """
+        """Return a button's ticket, digest and answer; raises `StateError` if it is not genuine."""
         ticket, digest, answer = self._open("button", value.encode(errors="replace"), _NO_BUTTON)
         return ticket, digest, Answer(answer)
 
@@ -214,11 +190,7 @@ class Seal:
         return self._seal("asked", question.ticket, question.digest).decode()
 
     def proven(self, proof: str) -> tuple[str, str]:
-        """Return the ticket and the digest of a question that was asked.
-
-        Raises:
-            StateError: The proof was altered, or belongs to another inbox.
-        """
+        """Return the ticket and digest in a proof; raises `StateError` if it is not genuine."""
         ticket, digest = self._open("asked", proof.encode(errors="replace"), _NO_PROOF)
         return ticket, digest
 

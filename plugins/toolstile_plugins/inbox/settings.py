@@ -111,11 +111,7 @@ class InboxSettings(BaseModel):
 
 
 def refuse_within(directories: Iterable[str | Path], settings: InboxSettings) -> None:
-    """Refuse files of the inbox in directories of a workspace, where tools could use them.
-
-    Raises:
-        ConfigurationError: Naming the file.
-    """
+    """Raise `ConfigurationError` if files of the inbox lie within reach of tools."""
     for root in directories:
         whole = Path(root).expanduser().resolve()
         for name, file in {"path": settings.path, "key": settings.key_file}.items():

@@ -345,11 +345,7 @@ class SqliteApprovals(SqlApprovals):
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables.
-
-    Raises:
-        StateError: The file is of another version.
-    """
+    """Make the tables, or raise `StateError` if the file is of another version."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     _refuse_newer(version)
     if version < _VERSION:

@@ -50,11 +50,7 @@ class Parent:
         self.values = HandlerValues()
 
     def ask(self, target: str, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Send a request to the parent; return its answer, or raise its exception.
-
-        Raises:
-            StateError: An argument cannot be sent.
-        """
+        """Send a request to the parent; return its answer, or raise its exception."""
         try:
             given = [self.values.write(value, "it") for value in args]
             named = self.values.write(kwargs, "it")
@@ -274,11 +270,7 @@ class RemoteFilesystem(Remote):
     delete, copy, move = asked("delete"), asked("copy"), asked("move")
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
-        """Open a file as a stream; closing the stream sends its content to the parent.
-
-        Raises:
-            ValueError: The mode is invalid.
-        """
+        """Open a file as a stream; closing the stream sends its content to the parent."""
         if mode == "rb":
             return io.BytesIO(self.read_bytes(path))
         if mode not in {"wb", "ab"}:

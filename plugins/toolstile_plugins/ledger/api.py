@@ -56,11 +56,7 @@ DECIDER: Final = "ledger"
 def read_result(
     message: str, value: str | None, tool: Tool[object, object] | None
 ) -> RecordedResult:
-    """Return a result as the ledger records it, checked if its tool is known.
-
-    Raises:
-        LedgerError: The value is not JSON, or the tool cannot return it.
-    """
+    """Return a result as the ledger records it; raises `LedgerError` if it does not fit."""
     if value is None:
         return RecordedResult(message)
     try:

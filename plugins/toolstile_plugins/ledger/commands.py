@@ -72,11 +72,7 @@ def _end(entry: LedgerEntry, now: datetime) -> str:
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Carry a command out.
-
-    Raises:
-        LedgerError: The ledger cannot be used, or has no such entry.
-    """
+    """Carry out a command; raises `LedgerError` if the ledger fails or has no such entry."""
     with host.executor() as tools:
         ledger = tools.resources.get(EffectLedger)
     commands: dict[str, Callable[[HostHandle, EffectLedger, argparse.Namespace], None]] = {

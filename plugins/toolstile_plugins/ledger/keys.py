@@ -77,11 +77,7 @@ def _write_whole(tool: Tool[Any, Any], write: Encode, params: Any) -> bytes:
 
 
 def as_recorded(params: object) -> bytes:
-    """Return params of any tool as canonical JSON, with secrets; None stands for no params.
-
-    Raises:
-        ValueError: When they have no JSON form.
-    """
+    """Return params as canonical JSON with secrets, or raise `ValueError`."""
     if params is None:
         return b"{}"
     plain = _adapter(object).dump_python(params, by_alias=True, round_trip=True)
@@ -158,11 +154,7 @@ def _is_fixed_node(node: dict[str, Any]) -> bool:
 def keys_of(
     tool: Tool[Any, Any], params: Any, context: ToolContext, call_id: str
 ) -> tuple[str, str]:
-    """Return the key of a call of an idempotent tool, and the hash of all its params.
-
-    Raises:
-        TypeError: The tool's `key_fn` returned no string.
-    """
+    """Return the key of a call and the hash of its params; `key_fn` may cause a `TypeError`."""
     config = tool.idempotency
     assert config is not None  # noqa: S101 - others are not asked for
     written = encoder(tool)(params)

@@ -345,11 +345,7 @@ async def ask_other(
 
 
 def _at(path: str, known: object) -> Any:
-    """Return the part of the known data that a path such as `params.item` names.
-
-    Raises:
-        LookupError: It is not there.
-    """
+    """Return the part of the data at a path such as `params.item`; raises `LookupError`."""
     found = known
     for name in path.split("."):
         if not isinstance(found, Mapping) or name not in found:

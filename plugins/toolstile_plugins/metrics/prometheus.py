@@ -146,11 +146,7 @@ class CallMetrics(Collector):
 
     @contextmanager
     def served(self, address: str, port: int) -> Generator[None]:
-        """Serve the counts at a port within the block.
-
-        Raises:
-            ConfigurationError: If the port cannot be used.
-        """
+        """Serve the counts during the block; an unusable port raises `ConfigurationError`."""
         try:
             server, thread = start_http_server(port, address, self.registry)
         except OSError as error:

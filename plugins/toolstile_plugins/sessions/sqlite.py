@@ -106,11 +106,7 @@ class SqlDecision(ABC):
         return self.transaction
 
     def after(self, number: int) -> Sequence[Entry]:
-        """Return the entries after a number, in order.
-
-        Raises:
-            StateError: The session was deleted, so no other host could follow this one.
-        """
+        """Return the entries after a number; raises `StateError` if the session was deleted."""
         # The newest entry is always there, condensed or not.
         found = self.transaction.execute(_AFTER, (self._session_id, number - 1)).fetchall()
         if number and not found:

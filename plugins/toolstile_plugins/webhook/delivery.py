@@ -60,11 +60,7 @@ class Endpoint:
         )
 
     def address_of(self, ticket: str, location: str | None = None) -> str:
-        """Return the address of a question, which a response may name as `location`.
-
-        Raises:
-            StateError: If it is on another host.
-        """
+        """Return the address of a question; raises `StateError` for a location on another host."""
         if location is None:
             return str(self.url.copy_with(path=f"{self.url.path.rstrip('/')}/{ticket}"))
         with suppress(httpx2.InvalidURL):
@@ -76,11 +72,7 @@ class Endpoint:
     async def send(
         self, method: str, address: str, id_: str, body: bytes = b""
     ) -> tuple[httpx2.Response, bytes]:
-        """Send a message until it is accepted; return the response and its body.
-
-        Raises:
-            StateError: If the endpoint rejects it.
-        """
+        """Send a message until it is accepted; return the response, or raise `StateError`."""
 
         def pause(state: tenacity.RetryCallState) -> float:
             fault = state.outcome and state.outcome.exception()

@@ -94,11 +94,7 @@ def signature(key: bytes, id_: str, moment: str, body: bytes) -> str:
 
 
 def read_reply(key: bytes, ticket: str, headers: Mapping[str, str], body: bytes) -> Reply:
-    """Return the answer to a question, by the headers and the body of its message.
-
-    Raises:
-        StateError: If the message is not signed, or is not an answer.
-    """
+    """Return the answer in a message; raises `StateError` if it is not signed, or no answer."""
     moment = headers.get(TIMESTAMP, "")
     ours = signature(key, f"{ticket}{ANSWER}", moment, body).encode()
     given = headers.get(SIGNATURE, "").encode(errors="replace").split(b" ")

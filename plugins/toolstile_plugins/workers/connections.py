@@ -53,11 +53,7 @@ class HostAddress(NamedTuple):
         return json.dumps(self)
 
     def connect(self) -> SocketChannel:
-        """Connect to the host; each message may take `PATIENCE` seconds.
-
-        Raises:
-            OSError: The host cannot be reached, or another host answers.
-        """
+        """Connect to the host, or raise `OSError`; each message may take `PATIENCE` seconds."""
         with ExitStack() as stack:
             if self.certificate is None:
                 connection = stack.enter_context(socket.socket(socket.AF_UNIX))
@@ -152,11 +148,7 @@ class HandlerConnections:
         self._expected: dict[str, ExpectedHandler] = {}
 
     def open(self) -> None:
-        """Listen at once, so that an unusable address fails when the host opens.
-
-        Raises:
-            ConfigurationError: The address cannot be used.
-        """
+        """Listen at once, so that a host with an unusable address raises `ConfigurationError`."""
         with self._lock:
             try:
                 self._server = self._listen()
@@ -168,11 +160,7 @@ class HandlerConnections:
 
     @contextmanager
     def expected(self) -> Generator[ExpectedHandler]:
-        """Let the handler of a call connect while the block runs.
-
-        Raises:
-            OSError: The address cannot be used.
-        """
+        """Let the handler of a call connect during the block; the address may raise `OSError`."""
         token = token_urlsafe(32)
         with self._lock:
             if self._server is None:
@@ -260,11 +248,7 @@ class Certificate(NamedTuple):
 
     @classmethod
     def make(cls, folder: Path) -> Certificate:
-        """Make a certificate, in a folder that only this user can read.
-
-        Raises:
-            ConfigurationError: The package cryptography is not installed.
-        """
+        """Make a certificate, in a folder that only this user can read."""
         told = "plugins.workers.address needs cryptography, which is not installed."
         with needing(told, "dbos"):
             from cryptography import x509

@@ -53,11 +53,7 @@ class HandlerProcesses:
         self._lock = threading.Lock()
 
     def start(self, number: int) -> None:
-        """Start processes, so that no call waits for a start.
-
-        Raises:
-            ConfigurationError: A process has died; the log has its reason.
-        """
+        """Start processes, so that no call waits; raises `ConfigurationError` if one has died."""
         try:
             self._idle += [_HandlerProcess(self._modules) for _ in range(number)]
             for process in self._idle:

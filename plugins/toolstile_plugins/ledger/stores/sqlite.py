@@ -529,11 +529,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def fault_of(connection: sqlite3.Connection) -> tuple[str, str] | None:
-    """Return why a database cannot be a ledger of this Toolstile, and a remedy; None if it can.
-
-    Raises:
-        sqlite3.Error: The database cannot be read.
-    """
+    """Return why a database cannot be a ledger of this Toolstile, and a remedy; None if it can."""
     version = _version_of(connection)
     if version not in (0, VERSION):
         told = (

@@ -64,11 +64,7 @@ class DbosWorker:
         self._news = News(database, CANCELS)
 
     def serve(self, stop: Event) -> None:
-        """Run calls until `stop` is set and the running calls have ended.
-
-        Raises:
-            StateError: The database cannot be used.
-        """
+        """Run calls until `stop` is set and they have ended; raises `StateError`."""
         engine = engine_of(self._database, self._concurrency + 4)
         with closing(self._news):
             try:
