@@ -18,8 +18,7 @@ from toolstile_plugins.asteval.settings import AstevalConfig
 __all__ = ["AstevalConfig", "AstevalSection"]
 
 toolstile_on_request = dict.fromkeys(
-    ("evaluate_python",),
-    "the host has no calculator; add [plugins.asteval] to the configuration",
+    ("evaluate_python",), "the host has no calculator; add [plugins.asteval] to the configuration"
 )
 
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["CodeConfig", "CodeSection", "code_tool"]
 
 toolstile_on_request = dict.fromkeys(
-    ("run_python",),
-    "the host has no code mode; add [plugins.code] to the configuration",
+    ("run_python",), "the host has no code mode; add [plugins.code] to the configuration"
 )
 
 __getattr__ = late_names(__name__, {"section": "CodeSection code_tool"})

@@ -141,9 +141,4 @@ class CodeSection(MarkdownSection):
 
 def section_parts(config: CodeConfig) -> dict[str, Any]:
     """Return the fields of the section."""
-    return {
-        "key": "code",
-        "title": "Code",
-        "template": _GUIDANCE,
-        "tools": (code_tool(config),),
-    }
+    return {"key": "code", "title": "Code", "template": _GUIDANCE, "tools": (code_tool(config),)}

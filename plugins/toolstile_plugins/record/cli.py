@@ -167,9 +167,7 @@ def _configure_replay(parser: argparse.ArgumentParser) -> None:
         help="answer only in the recorded order, not by name and arguments",
     )
     how.add_argument(
-        "--execute",
-        action="store_true",
-        help="run the handlers again, and show the differences",
+        "--execute", action="store_true", help="run the handlers again, and show the differences"
     )
 
 

@@ -24,10 +24,7 @@ __all__ = ["AskedForPolicy", "ConfidentialPolicy", "ProvenancePolicy", "RulePoli
 
 __getattr__ = late_names(
     __name__,
-    {
-        "provenance": "AskedForPolicy ConfidentialPolicy ProvenancePolicy",
-        "rule": "RulePolicy",
-    },
+    {"provenance": "AskedForPolicy ConfidentialPolicy ProvenancePolicy", "rule": "RulePolicy"},
 )
 
 

@@ -184,10 +184,7 @@ SPELLINGS: Final[Mapping[str, tuple[Callable[[str], str], str]]] = {
         partial(path_in, None),
         f"write a path as from the workspace on, without {WORKSPACE}, ./, // and a / at its end",
     ),
-    "words": (
-        lambda text: "\n".join(words_of(text)),
-        "write one word, in small letters",
-    ),
+    "words": (lambda text: "\n".join(words_of(text)), "write one word, in small letters"),
 }
 """By the name of a function, its spelling of a text, and how to write one."""
 

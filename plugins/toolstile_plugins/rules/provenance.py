@@ -277,9 +277,7 @@ class ProvenancePolicy:
         return frozenset(self.arguments) | frozenset(self.trusted)
 
     def misfits(
-        self,
-        tools: Sequence[Tool[Any, Any]],
-        may_come: Callable[[str], bool],
+        self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
     ) -> list[str]:
         """Return the named arguments and fields that none of the tools has."""
         _ = self._notice
@@ -342,12 +340,7 @@ class ProvenancePolicy:
             )
 
     def on_failure(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        result: ToolResult[Any],
-        *,
-        context: ToolContext,
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Remember the values of the call, and of the calls rolled back with it."""
         given = [] if is_approved(context) else [(tool, arguments_of(tool, params))]
@@ -645,13 +638,7 @@ class AskedForPolicy:
         """The governed tools."""
         return ToolSelector(tools=frozenset(self.words))
 
-    def check(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        *,
-        context: ToolContext,
-    ) -> PolicyDecision:
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Allow if a turn has the words of the tool."""
         patterns = entries_for(tool, self._patterns)
         turns = (unicodedata.normalize("NFC", turn.text) for turn in context.request)

@@ -324,7 +324,7 @@ _FILTER: Final = re.compile(rb"[ \t\r\]]filter(?:[ \t\r=]|$)")
 _ENVIRONMENTS: Final = (".venv", "venv", "node_modules")
 _ENVIRONMENT: Final = re.compile(r"(?is)(?:.*?/)?(?:\.venv|venv|node_modules)(?=/|$)")
 _STARTS: Final = re.compile(
-    r"(?is)(?:.*/)?(?:[^/]*\.pth|(?:site|user)customize\.py|pyvenv\.cfg|(?:bin|Scripts|\.bin)/[^/]*)",
+    r"(?is)(?:.*/)?(?:[^/]*\.pth|(?:site|user)customize\.py|pyvenv\.cfg|(?:bin|Scripts|\.bin)/[^/]*)"
 )
 _FOLDERS: Final = (None, "directory")
 _READ: Final = ("pyproject.toml", ".gitattributes")

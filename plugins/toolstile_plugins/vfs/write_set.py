@@ -19,14 +19,7 @@ from toolstile_plugins.vfs.backends.base import (
     WatchMark,
     conflict,
 )
-from toolstile_plugins.vfs.nodes import (
-    Attachments,
-    Kind,
-    Node,
-    at_hand,
-    directory_node,
-    version_of,
-)
+from toolstile_plugins.vfs.nodes import Attachments, Kind, Node, at_hand, directory_node, version_of
 
 _ROOT: Final = directory_node()
 

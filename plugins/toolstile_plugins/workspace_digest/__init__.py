@@ -42,7 +42,7 @@ __getattr__ = late_names(
     __name__,
     {
         "digest": "DirectoryDigest WorkspaceDigest WorkspaceDigestSection clear_workspace_digest "
-        "latest_workspace_digest set_workspace_digest",
+        "latest_workspace_digest set_workspace_digest"
     },
 )
 

@@ -476,9 +476,7 @@ class MemoryStore(Store):
             raise
 
     def exclusive_path(
-        self,
-        hold: Lock | None = None,
-        deadline: Deadline | None = None,
+        self, hold: Lock | None = None, deadline: Deadline | None = None
     ) -> AbstractContextManager[str]:
         raise io.UnsupportedOperation(
             "This workspace lies in memory and has no directory to start a program in. "

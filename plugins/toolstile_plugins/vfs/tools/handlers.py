@@ -11,13 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from toolstile_hookspecs import (
-    FileStat,
-    Filesystem,
-    ToolContext,
-    ToolResult,
-    ToolstileError,
-)
+from toolstile_hookspecs import FileStat, Filesystem, ToolContext, ToolResult, ToolstileError
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.nodes import shown_target
 from toolstile_plugins.vfs.overlay import Overlay
