@@ -17,17 +17,8 @@ from typing import Any, Final
 
 from toolstile_hookspecs import DefinitionError
 from toolstile_hookspecs.support.text import extra_remedy, nearest
-from toolstile_plugins.rules.argument_checks import FUNCTIONS
-from toolstile_plugins.rules.helpers import (
-    ARGUMENTS,
-    SESSION,
-    EvaluationFailed,
-    host_of,
-    mail_host_of,
-    path_in,
-    words_of,
-)
-from toolstile_plugins.rules.syntax_tree import (
+from toolstile_plugins.rules.argument_checks import (
+    FUNCTIONS,
     FieldOf,
     Literal,
     Loop,
@@ -36,6 +27,15 @@ from toolstile_plugins.rules.syntax_tree import (
     Operation,
     syntax_tree as tree_of,
     within,
+)
+from toolstile_plugins.rules.helpers import (
+    ARGUMENTS,
+    SESSION,
+    EvaluationFailed,
+    host_of,
+    mail_host_of,
+    path_in,
+    words_of,
 )
 
 LIBRARY: Final = "cel_expr_python.cel"
