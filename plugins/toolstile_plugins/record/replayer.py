@@ -8,7 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
@@ -534,13 +534,13 @@ class Comparison:
     # policies do not find files in a replay.
     passes: bool = False
     decisions: tuple[PolicyDecision, ...] = ()  # of the policies that did not allow it now
-    differs: bool = field(init=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def differs(self) -> bool:
+        """True if the outcome is another one."""
         before = _outcome(self.recorded.call.envelope)
         # As JSON: Python takes true for 1.
-        differs = self.now is not None and key_of(_outcome(self.now)) != key_of(before)
-        object.__setattr__(self, "differs", differs)
+        return self.now is not None and key_of(_outcome(self.now)) != key_of(before)
 
     def wire(self) -> dict[str, Any]:
         """Return the comparison as a JSON object."""

@@ -290,11 +290,10 @@ def _spec_of(lines: Iterable[str]) -> GitIgnoreSpec:
     """Return the rules of lines; invalid lines are left out, as in git."""
     # Late, because most hosts show no digest.
     from pathspec import GitIgnoreSpec
-    from pathspec.patterns.gitignore import GitIgnorePatternError
 
     usable: list[str] = []
     for line in lines:
-        with suppress(GitIgnorePatternError):
+        with suppress(ValueError):
             GitIgnoreSpec.from_lines([line])
             usable.append(line)
     return GitIgnoreSpec.from_lines(usable)

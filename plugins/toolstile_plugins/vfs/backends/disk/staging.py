@@ -65,8 +65,13 @@ class Staging:
             if directory not in self._checked:
                 check_changeable(self._root, directory, self._opened)
                 self._checked.add(directory)
-            if change.kind is not None and (change.after is None or change.changes_kind):
-                removes.append(self._removal(slot, change))
+            if change.kind == "directory" and (change.after is None or change.changes_kind):
+                found = descriptors.look(self._root, change.path)
+                mode = None if found is None else stat.S_IMODE(found.st_mode)
+                removes.append(Operation("rmdir", change.path, slot, mode=mode))
+            elif change.kind is not None and (change.after is None or change.changes_kind):
+                before = self._image(change)
+                removes.append(Operation("remove", change.path, slot, before=before))
             if change.after is not None:
                 made.append((slot, change))
         # Links last, because a link changes the times that identify a file.
@@ -82,13 +87,6 @@ class Staging:
         if any(change.changes_kind for change in self._changes):
             return (*opening, *files, *directories, *makes, *closing)
         return (*opening, *makes, *files, *directories, *closing)
-
-    def _removal(self, slot: int, change: Change) -> Operation:
-        if change.kind == "directory":
-            found = descriptors.look(self._root, change.path)
-            mode = stat.S_IMODE(found.st_mode) if found is not None else None
-            return Operation("rmdir", change.path, slot, mode=mode)
-        return Operation("remove", change.path, slot, before=self._image(change))
 
     def _creation(self, slot: int, change: Change) -> Operation:
         after = change.after
