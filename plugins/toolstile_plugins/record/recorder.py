@@ -72,7 +72,13 @@ class Recorder:
         """Write the call's line."""
         lost = self._taken() if self._lost else 0
         try:
-            fields = [*fields_of(event, changes), *tracing_fields()]
+            fields = fields_of(event, changes)
+            if (times := _current.get()) is not None:
+                fields.append(f'"stages":{times.json()}')
+            # A process that has not imported the library has no trace.
+            tracing: Any = sys.modules.get("opentelemetry.trace")
+            if tracing and (span := tracing.get_current_span().get_span_context()).is_valid:
+                fields.append(f'"trace":"{tracing.format_trace_id(span.trace_id)}"')
             if lost:
                 fields.append(f'"lost":{lost}')
             if not self._begun:
@@ -213,18 +219,6 @@ def _form_of(stages: tuple[Stage, ...]) -> str:
 
 
 _current: Final[ContextVar[StageTimes | None]] = ContextVar("toolstile_record", default=None)
-
-
-def tracing_fields() -> list[str]:
-    """Return the fields of a call's line that its trace knows."""
-    fields: list[str] = []
-    if (times := _current.get()) is not None:
-        fields.append(f'"stages":{times.json()}')
-    # A process that has not imported the library has no trace.
-    tracing: Any = sys.modules.get("opentelemetry.trace")
-    if tracing is not None and (span := tracing.get_current_span().get_span_context()).is_valid:
-        fields.append(f'"trace":"{tracing.format_trace_id(span.trace_id)}"')
-    return fields
 
 
 _UNCHECKED: Final = frozenset({Stage.LOOKUP, Stage.PARSE, Stage.DEADLINE})

@@ -134,16 +134,11 @@ def _counted_names(tree: Node) -> list[str]:
 
 
 @cache
-def _library() -> Any:
+def _environment(root: Path | None) -> Any:
     try:
-        return importlib.import_module(LIBRARY)
+        cel: Any = importlib.import_module(LIBRARY)
     except ImportError:
         raise DefinitionError(f"it needs a library for CEL. {extra_remedy('rules')}") from None
-
-
-@cache
-def _environment(root: Path | None) -> Any:
-    cel = _library()
     text, texts = cel.Type.STRING, cel.Type.List(cel.Type.STRING)
     dyn, session = cel.Type.DYN, cel.Type.Map(text, cel.Type.DYN)
     types = {"dyn": dyn, "list": texts, "timestamp": cel.Type.TIMESTAMP, "session": session}

@@ -389,7 +389,12 @@ class ProvenancePolicy:
 
     @cached_property
     def _allowed(self) -> re.Pattern[str] | None:
-        return re.compile("|".join(map(_allowing, self.allow))) if self.allow else None
+        found: list[str] = []
+        for pattern in self.allow:
+            *parts, last = [re.escape(part) for part in plain(pattern).split("*")]
+            rest = r"[^\s<>\"]*" if pattern.endswith("/*") else _NAME
+            found.append(_NAME.join(parts) + rest + last if parts else last)
+        return re.compile("|".join(found)) if found else None
 
     def _look_at(self, tool: Tool[Any, Any], params: Any, context: ToolContext) -> _Checked:
         arguments, ruled = arguments_of(tool, params), self._ruled_of(tool)
@@ -461,12 +466,6 @@ def _given_within(context: ToolContext) -> Iterator[tuple[Tool[Any, Any], Mappin
         if event.parent_id in made and event.tool is not None and event.params is not None:
             made.add(event.call_id)
             yield event.tool, arguments_of(event.tool, event.params)
-
-
-def _allowing(pattern: str) -> str:
-    parts = [re.escape(part) for part in plain(pattern).split("*")]
-    rest = r"[^\s<>\"]*" if pattern.endswith("/*") else _NAME
-    return _NAME.join(parts[:-1]) + (rest + parts[-1] if len(parts) > 1 else parts[-1])
 
 
 def _without_text(
