@@ -260,7 +260,7 @@ def test_an_environment_meant_for_others_keeps_nothing_from_running() -> None:
     calls = [{"name": "inside", "arguments": {"word": "four"}}]
     done = run("-v", calls=calls, OTEL_TRACES_EXPORTER="zipkin-of-old")
     assert done.returncode == 0
-    assert "no exporter 'zipkin-of-old' for traces" in done.stderr
+    assert "the exporter 'zipkin-of-old' for traces is missing" in done.stderr
 
 
 CHECK = """
