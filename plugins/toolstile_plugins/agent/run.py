@@ -50,7 +50,6 @@ from toolstile_hookspecs.agents.messages import (
     paired,
 )
 from toolstile_hookspecs.agents.provider import Listener, ModelRequest, ProviderAdapter
-from toolstile_hookspecs.execution.options import ExecutorArguments
 from toolstile_hookspecs.resources import as_bindings
 from toolstile_hookspecs.sections import OpenedSections
 from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionState
@@ -298,20 +297,19 @@ class Run:
         if self._tracker is not None:
             sources.append({BudgetTracker: self._tracker})
         bound = {each.kind: each for source in sources for each in as_bindings(source)}
-        arguments: ExecutorArguments = {
-            "prompt": self._prompt,
-            "session": session,
-            "session_id": self._session_id(),
-            "approver": given.get("approver") or config.approver,
-            "deadline": self._deadline,
-            "principal": given.get("principal"),
-            "adapter": self.adapter,
-            "heartbeat": given.get("heartbeat"),
-            "run_context": self.context,
-            "resources": list(bound.values()),
-            "request": self._request,
-        }
-        return host.executor(**arguments)
+        return host.executor(
+            prompt=self._prompt,
+            session=session,
+            session_id=self._session_id(),
+            approver=given.get("approver") or config.approver,
+            deadline=self._deadline,
+            principal=given.get("principal"),
+            adapter=self.adapter,
+            heartbeat=given.get("heartbeat"),
+            run_context=self.context,
+            resources=list(bound.values()),
+            request=self._request,
+        )
 
     def begin(self, tools: ExecutorHandle) -> None:
         """Find the conversation of an executor's session, and count the tokens so far."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -144,19 +143,13 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
         definition["_meta"] = known
     output = _output(tool)
     if output is not None:
-        definition["outputSchema"] = copy.deepcopy(output.schema)
+        definition["outputSchema"] = copy.deepcopy(output[0])
     return definition
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
-    schema: Schema
-    wraps: bool
-
-
 @lru_cache(maxsize=1024)
-def _output(tool: Tool[Any, Any]) -> _Output | None:
-    """Return the schema of structured results, or None where the tool declares no value.
+def _output(tool: Tool[Any, Any]) -> tuple[Schema, bool] | None:
+    """Return the schema of structured results and whether it wraps the value, or None without one.
 
     Contents are the blocks of the result, not a structure, and a value that is never shown needs
     no schema. A success without its value is an empty object, so nothing is required at the root.
@@ -174,10 +167,10 @@ def _output(tool: Tool[Any, Any]) -> _Output | None:
         return None
     if meant.get("type") == "object":
         schema = without_keys(opened(dereferenced(declared)), frozenset({"required"}))
-        return _Output(schema, wraps=False)
+        return schema, False
     wrapped: Schema = {"type": "object", **with_keys(declared, DEFINITIONS)}
     wrapped["properties"] = {WRAPPED: without_keys(declared, frozenset(DEFINITIONS))}
-    return _Output(opened(wrapped), wraps=True)
+    return opened(wrapped), True
 
 
 def _result(result: Answer) -> dict[str, Any]:
@@ -194,9 +187,10 @@ def _result(result: Answer) -> dict[str, Any]:
         structured = result.contents.structured
     elif output is not None:
         value: Any = None if result.data is None else from_json(result.data)
-        if output.wraps and isinstance(value, str) and len(value) > len(result.text) > 0:
+        _, wraps = output
+        if wraps and isinstance(value, str) and len(value) > len(result.text) > 0:
             value = result.text  # the host has cut it
-        is_object = isinstance(cast("object", value), dict) and not output.wraps
+        is_object = isinstance(cast("object", value), dict) and not wraps
         structured = value if result.data is None or is_object else {WRAPPED: value}
     if output is not None:
         structured = {} if structured is None else structured
@@ -223,7 +217,7 @@ def _misfit(tool: Tool[Any, Any], structured: Any, *, is_read: bool) -> str | No
 @lru_cache(maxsize=1024)
 def _structures(tool: Tool[Any, Any]) -> SchemaCodec:
     output = _output(tool)
-    return SchemaCodec(output.schema if output is not None else {}, owner=f"Tool {tool.name!r}")
+    return SchemaCodec({} if output is None else output[0], owner=f"Tool {tool.name!r}")
 
 
 def _requested(entry: object) -> list[ToolCall]:
