@@ -276,7 +276,7 @@ class EffectLedger:
 
 
 def decision_key(claim: Claim) -> str:
-    """Return the key by which journals ask this ledger about a call after a crash."""
+    """Return the key for journals to ask this ledger about a call after a crash."""
     return f"{DECIDER}:{claim.effect_id}:{claim.key}"
 
 

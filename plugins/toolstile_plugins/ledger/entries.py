@@ -59,7 +59,7 @@ def hash_of(entry: LedgerEntry) -> str:
 
 
 class Due(NamedTuple):
-    """The time by which a person, the owner, must resolve an unsettled effect."""
+    """The deadline for a person, the owner, to resolve an unsettled effect."""
 
     at: datetime
     is_over: bool

@@ -156,7 +156,7 @@ class Lease:
 
     @property
     def key(self) -> str | None:
-        """The key by which journals ask for the record after a crash.
+        """The key for journals to ask for the record after a crash.
 
         None for a nested call that was recorded before the decision on its changes.
         """

@@ -21,7 +21,7 @@ Seconds = Annotated[float, Field(gt=0, le=DAY, allow_inf_nan=False)]
 
 
 def endpoint(address: str) -> tuple[str, int]:
-    """Return the host and port (else 0) of an address; raises `ValueError` if it is no address."""
+    """Return the host and port (else 0) of an address; an invalid one raises `ValueError`."""
     parts = urlsplit(f"//{address}")
     if not parts.hostname or parts.path or parts.query or parts.username is not None:
         raise ValueError(f"{address!r} is not HOST or HOST:PORT, such as 10.0.0.5:7410")
