@@ -23,7 +23,7 @@ FREE_WITHIN: Final = 5.0
 """Seconds for which a script waits for a worker."""
 
 _opening = renewed_in_forks(__name__, "_opening", threading.Lock)
-# Processes in which the library has begun; its threads do not exist in a fork.
+# Processes where the library has begun; its threads do not exist in a fork.
 _begun: list[int] = []
 
 

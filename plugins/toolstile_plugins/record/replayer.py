@@ -537,7 +537,7 @@ class Comparison:
 
     @property
     def differs(self) -> bool:
-        """True if the outcome is another one."""
+        """True if the outcome now is not the recorded one."""
         before = _outcome(self.recorded.call.envelope)
         # As JSON: Python takes true for 1.
         return self.now is not None and key_of(_outcome(self.now)) != key_of(before)

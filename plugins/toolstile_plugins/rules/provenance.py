@@ -70,8 +70,8 @@ class RememberedValues:
 
     policy: str
     at: int  # the number of items when the call was checked
-    # In its arguments, unless a person has approved them, and in those of calls that had failed,
-    # or were refused, when it showed something.
+    # In its arguments, unless a person has approved them, and in the arguments of calls that had
+    # failed, or were refused, when it showed something.
     arguments: tuple[str, ...] = ()
     trusted: tuple[str, ...] = ()  # in trusted fields of its result
     approved: tuple[str, ...] = ()  # the phrases that a person has approved with the call
@@ -152,7 +152,7 @@ class RefusedValues:
         self._texts: dict[str, None] = {}
 
     def among(self, calls: SliceView[ToolInvoked]) -> Iterable[str]:
-        """Return the texts; those of newly ended calls come last."""
+        """Return the texts; the texts of newly ended calls come last."""
         known, newest = self._newest, None
         for event in reversed(calls.all()):
             newest = newest or event

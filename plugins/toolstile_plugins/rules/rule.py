@@ -60,7 +60,7 @@ class SessionCounts:
 
     def readings(self, context: ToolContext) -> list[Reading]:
         """Return the counts that a call sees, and others as if the calls that still run succeed."""
-        # Running calls come first: one that ends meanwhile counts twice rather than never.
+        # Running calls come first: a call that ends meanwhile counts twice rather than never.
         running = Counter[str]()
         own = context.tool_call and context.tool_call.id
         for call in context.inflight:

@@ -41,7 +41,7 @@ _MAX_BYTES: Final = 512 * 1024
 _MAX_LINES: Final = 5_000
 _MOST_RULES: Final = 1_000
 
-#: A person reads no more. Later files are named with a hash, to which an approval is bound.
+#: A person reads no more. Later files are named with a hash, which binds an approval.
 _MAX_CHARACTERS: Final = 256 * 1024
 
 
@@ -363,7 +363,7 @@ def redo(layer: Layer, text: str) -> None:
     removed = sorted(gone, reverse=True)
     for path in removed:
         layer.remove(path)
-    # A file whose path or mode changes keeps its content object, by which a diff finds the move.
+    # A file whose path or mode changes keeps its content object, so that a diff finds the move.
     moved_from = {changes.seen.get(path): layer.before(path) for path in removed}
     for path in sorted(changes.made.keys() - gone):
         made = _node_of(changes.made[path])

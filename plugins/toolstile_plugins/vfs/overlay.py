@@ -315,7 +315,7 @@ class Overlay:
         mode &= PERMISSIONS
         is_file = node.kind == "file"
         if not is_file and node.mode is not None:
-            # Such as the set-group-ID bit, by which new entries inherit the group.
+            # Such as the set-group-ID bit, which gives the group to new entries.
             mode |= node.mode & ~PERMISSIONS
         if node.mode == mode:
             return

@@ -116,7 +116,7 @@ class Slots:
         return next((state for state in STATES if state in names), None)
 
     def read(self, state: State) -> Record | None:
-        """Return the record, None for an undecided one that was cut; or raise `RecoveryError`."""
+        """Return the record, or None if it was cut while undecided; or raise `RecoveryError`."""
         handle = os.open(state, READ_FILE, dir_fd=self.descriptor)
         with os.fdopen(handle, "rb") as stream:
             data = stream.read()

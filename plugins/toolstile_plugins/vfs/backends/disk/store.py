@@ -311,7 +311,7 @@ def _stop_at(paths: list[str]) -> None:
 
 
 _PATIENCE: Final = 1.0
-"""Seconds for which a store waits while another one finishes the commits after a crash."""
+"""Seconds for which a store waits while another store finishes the commits after a crash."""
 
 
 class DiskStore(Store):
