@@ -375,7 +375,7 @@ class _NodeRun:
         return answers[-1]
 
     def interrupted_by(self, outcome: Outcome) -> Outcome:
-        """Return the outcome of a call; raise `GraphInterrupt` for one that waits."""
+        """Return the outcome of a call; raise `GraphInterrupt` for a call that waits."""
         if outcome.status is not Status.PENDING or self.name is None:
             return outcome
         # The function `interrupt` could take the answer to the question of another call.

@@ -107,7 +107,7 @@ def question(tools: ExecutorHandle, item: ToolApprovalItem) -> Mapping[str, str]
     """Return the question of an interruption: its text, and a diff or ticket if it has one.
 
     Args:
-        tools: An executor of the session in which the agent ran.
+        tools: An executor of the agent's session.
         item: One of `result.interruptions`.
 
     Returns:
@@ -127,7 +127,7 @@ def answer(
     without our stages.
 
     Args:
-        tools: An executor of the session in which the agent ran.
+        tools: An executor of the agent's session.
         state: The state of the run, which `Runner.run(agent, state)` resumes.
         item: One of its interruptions.
         given: The answer: an approval, a denial with its reason, or an edit.
@@ -421,7 +421,7 @@ class HeldVisit(Visit):
 VISITS: Final[ContextVar[Mapping[str, Visit]]] = ContextVar(
     "toolstile_visits", default=MappingProxyType({})
 )
-"""The visits by the ids of their calls; the task that runs a tool inherits those of its asker."""
+"""The visits by the ids of their calls; the task that runs a tool inherits its asker's visits."""
 
 
 def visit_of(call_id: str) -> Visit | None:

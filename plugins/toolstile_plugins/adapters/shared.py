@@ -123,7 +123,7 @@ class ForeignRun:
             raise
 
     def raise_own(self, outcome: Outcome | None = None) -> None:
-        """Raise the exception by which their tool ended our call, or left `dispatch`."""
+        """Raise the exception with which their tool ended our call, or left `dispatch`."""
         ended_by_it = outcome is None or outcome.status is Status.FAILED
         if self._raised is not None and ended_by_it:
             raise self._raised

@@ -21,7 +21,7 @@ from toolstile_plugins.dialects.parse import answer
 
 
 class Said(NamedTuple):
-    """A message to add to a conversation, to which other processes may add as well."""
+    """A message to add to a conversation, which other processes may extend as well."""
 
     message: Message
     seen: int | None

@@ -188,7 +188,7 @@ def known(given: Given, type_: type[RequestArguments] = RequestArguments) -> Giv
 
 
 OPEN_SECTIONS: Final = "open_sections"
-"""The name of the tool by which a model opens sections."""
+"""The name of the tool with which a model opens sections."""
 CONVERSATION: Final = (Message, ModelReplied, *GUIDANCE)
 """The types that each session of an agent has."""
 

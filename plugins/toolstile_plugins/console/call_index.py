@@ -60,7 +60,7 @@ class Row:
 
 
 class Mark(NamedTuple):
-    """The place in a record up to which it was read."""
+    """The place in a record where reading ended."""
 
     head: bytes = b""
     """The beginning of the record at the time, which identifies it."""
@@ -251,7 +251,7 @@ class CallIndex:
         return found
 
     def marks(self) -> dict[Path, Mark]:
-        """Return the mark of each record up to which it is indexed now."""
+        """Return the mark at the end of the indexed part of each record."""
         if not self.places:
             return {}
         self._catch_up()

@@ -1,7 +1,7 @@
 """Pure functions on JSON Schemas as dicts; none changes its argument.
 
-Keywords are those of JSON Schema 2020-12, with `definitions` and the list form of `items` of older
-drafts. References to other documents are never fetched.
+The keywords are from JSON Schema 2020-12, with `definitions` and the list form of `items` from
+older drafts. References to other documents are never fetched.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def object_rooted(schema: Schema) -> Schema:
     """Return the schema with a root that says `type: object` and is not a reference or union.
 
     Providers ask for such a root, as arguments are always an object. A union of objects
-    becomes one object with the properties of all, requiring what all require. Whatever fits
-    the schema fits the result.
+    becomes one object with the properties of all; the properties that all require are
+    required. A value that fits the schema fits the result.
     """
     root = dereferenced(schema)
     if root.get("type") == "object" and not _UNIONS & root.keys():

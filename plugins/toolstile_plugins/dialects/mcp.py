@@ -1,8 +1,8 @@
 """MCP: tool definitions, `tools/call` requests and their results.
 
 Written to the revisions 2025-11-25 and 2026-07-28. An output schema has an object at its root, and
-structured content is an object, as the older demands. The structure of `Contents` is
-given as it is: only the newer allows one that is not an object.
+structured content is an object, as the older demands. The structure of `Contents` is unchanged,
+although only the newer allows a structure other than an object.
 """
 
 from __future__ import annotations

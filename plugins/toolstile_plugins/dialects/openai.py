@@ -1,7 +1,7 @@
 """OpenAI: Chat Completions and the Responses API.
 
 Tools are sent in strict mode where their schema allows it (see `openai_strict`). Others have
-`strict` false and the schema as it is. Parsing is the host's in both cases.
+`strict` false and an unchanged schema. The host parses the arguments in both cases.
 """
 
 from __future__ import annotations

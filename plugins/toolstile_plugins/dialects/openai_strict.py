@@ -5,7 +5,7 @@ union. Every object is closed and requires all its properties. `anyOf`, `enum`, 
 `$ref` are known; `allOf`, `not`, `if` and the dependent keywords are not. Depth and size have
 limits.
 
-The result allows only what the original allows. Keywords that merely narrow a value (`minLength`,
+A value that fits the result fits the original. Keywords that merely narrow a value (`minLength`,
 `uniqueItems` and the like) are left to parsing.
 """
 

@@ -143,7 +143,7 @@ def _input(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:
     for message in messages:
         items = message.items if message.dialect == dialect else ()
         if put := base.put_into(items, FUNCTION_CALL, [*map(_call, message.calls)]):
-            # The API does not find reasoning again of which only the id came.
+            # The API does not find reasoning again if only its id came.
             sent += [
                 item
                 for item in put
