@@ -35,17 +35,12 @@ network, and hardly any modules: use functions for them.
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CodeTool(Tool[RunPython, ScriptResult]):
-    """The tool `run_python`; the host gives it the tools of its prompt.
+    """The tool `run_python`; the host gives it the tools of its prompt."""
 
-    Args:
-        config: Its settings.
-        workers: The pool for its scripts, unless the host of the call has one.
-        original: The tool without functions.
-    """
-
-    config: CodeConfig = field(default_factory=CodeConfig, repr=False)
+    config: CodeConfig = field(default_factory=CodeConfig, repr=False)  # its settings
+    # The pool for its scripts, unless the host of the call has one.
     workers: Workers = field(default_factory=lambda: Workers(CodeConfig().workers), repr=False)
-    original: CodeTool | None = field(default=None, repr=False)
+    original: CodeTool | None = field(default=None, repr=False)  # the tool without functions
 
     def within(self, tools: Sequence[Tool[Any, Any]]) -> CodeTool:
         """Return the tool with the tools of a prompt as its functions."""

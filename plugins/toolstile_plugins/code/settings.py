@@ -35,11 +35,7 @@ def monty() -> Any:
 
 
 class Workers:
-    """A pool of workers, which end when it is closed or garbage, and with the host's process.
-
-    Args:
-        most: The maximum number of workers.
-    """
+    """A pool of workers, which end when it is closed or garbage, and with the host's process."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -75,11 +75,7 @@ _VARIABLES: Final = {
 
 
 class Bubblewrap:
-    """Runs commands with bubblewrap; none of their effects outlives a rollback.
-
-    Args:
-        settings: The settings of the sandbox.
-    """
+    """Runs commands with bubblewrap; none of their effects outlives a rollback."""
 
     name = "bubblewrap"
     contained = True

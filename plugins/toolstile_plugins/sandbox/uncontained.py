@@ -23,11 +23,7 @@ _EXEC: Final = ("/bin/sh", "-c", 'exec "$@"', "sh")
 
 
 class Uncontained:
-    """Runs commands in a copy of the workspace, without containing them.
-
-    Args:
-        settings: The settings of the sandbox.
-    """
+    """Runs commands in a copy of the workspace, without containing them."""
 
     name = "none"
     contained = False

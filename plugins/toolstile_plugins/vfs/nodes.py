@@ -305,12 +305,8 @@ def stamp_of(status: os.stat_result) -> Stamp:
 class TakenFile(Content):
     """The content of a file outside of the workspace, until a commit takes the file.
 
-    Args:
-        source: The file, which must not change any more.
-        keeper: An object that lives as long as this content, such as the owner of the directory.
-
-    Raises:
-        OSError: The source is not a regular file.
+    The file must not change any more. The `keeper`, such as the owner of its directory, lives as
+    long as this content. Raises `OSError` if the source is not a regular file.
     """
 
     __slots__ = ("_identity", "_keeper", "size", "source")

@@ -333,9 +333,7 @@ _READ: Final = ("pyproject.toml", ".gitattributes")
 class ProtectedPaths:
     """Asks a person about changes of files that the person's programs run or obey later.
 
-    Args:
-        protected: Globs of more such files.
-        unprotected: Globs of files that need no question.
+    `protected` are globs of more such files, `unprotected` of files that need no question.
     """
 
     name: Final = "protected paths"

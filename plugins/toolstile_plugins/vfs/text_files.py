@@ -103,11 +103,7 @@ def stored_in(content: Content | None) -> Encoding:
 
 
 def marked_like(start: bytes, content: str) -> str:
-    r"""Return a text with the byte order mark of UTF-8 if the file that it replaces has one.
-
-    Args:
-        start: The beginning of the file.
-        content: The new text, with or without the mark.
+    r"""Return a text with the byte order mark of UTF-8 if a file that starts so has one.
 
     Example:
         >>> marked_like(b"\xef\xbb\xbfold", "new"), marked_like(b"old", "new")

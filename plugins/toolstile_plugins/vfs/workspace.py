@@ -229,16 +229,10 @@ class VirtualFilesystem:
 
 
 class WorkspaceBranch:
-    """A call's version of a workspace; a `ResourceBranch`.
-
-    Attributes:
-        name: The name for people.
-        resource: The `Filesystem` for the handler.
-        key: The call's top-level key, set before `prepare`. After a crash, a decider (a ledger)
-            knows the call's outcome by the key.
-    """
+    """A call's version of a workspace; a `ResourceBranch`."""
 
     name: Final = "the workspace"
+    """The name for people."""
 
     def __init__(  # noqa: PLR0913 - each is named
         self,
@@ -254,6 +248,8 @@ class WorkspaceBranch:
         protecting: Callable[[], ProtectedPaths] | None = None,
     ) -> None:
         base: Base = store if parent is None else parent._layer  # noqa: SLF001 - the same class
+        # The call's top-level key, set before `prepare`. After a crash, a decider (a ledger) knows
+        # the call's outcome by the key.
         self.key: str | None = None
         self._again = again
         self._protecting = protecting

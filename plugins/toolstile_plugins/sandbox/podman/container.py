@@ -114,11 +114,7 @@ _RAN: Final = {0, 127}
 
 
 class Program:
-    """The program that starts containers.
-
-    Attributes:
-        is_docker: Whether it is Docker, which has fewer options.
-    """
+    """The program that starts containers; Docker has fewer options."""
 
     def __init__(self, config: PodmanConfig) -> None:
         self._config = config
@@ -241,11 +237,7 @@ _KILLED: Final = 137
 class Podman:
     """Runs commands in containers of Podman or Docker; none of their effects outlives a rollback.
 
-    Args:
-        settings: The settings of the sandbox; its options are a `PodmanConfig`.
-
-    Raises:
-        ConfigurationError: Its options are not valid.
+    The options of the settings are a `PodmanConfig`; invalid ones raise `ConfigurationError`.
     """
 
     name = "podman"

@@ -415,11 +415,7 @@ class Numbered:
 class MemoryStore(Store):
     """A tree of dicts. A commit changes the dicts in place and costs as much as it changes.
 
-    Args:
-        files: Its first files, by path.
-
-    Raises:
-        ValueError: A path is both a file and a directory.
+    Raises `ValueError` if a path of the first files is both a file and a directory.
 
     Example:
         >>> store = MemoryStore({"docs/a.txt": b"one"})
