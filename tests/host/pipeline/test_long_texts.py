@@ -29,7 +29,7 @@ from toolstile_hookspecs import (
 from toolstile_plugins.dialects.mcp import Mcp
 
 MOST = 2_000
-LONG = "begin" + "x" * 10_000_000 + "end"
+LONG = "begin" + "x" * 1_000_000 + "end"
 SETTINGS = {"host_options": {"settings": Settings(max_text=MOST)}}
 
 
