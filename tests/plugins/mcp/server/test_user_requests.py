@@ -38,8 +38,9 @@ def pay(to: str) -> str:
 
 @tool
 def look(*, context: ToolContext) -> str:
-    """Look at the call, and at the request."""
-    return f"{sorted(context.tool_call.meta)} {[turn.text for turn in context.request]}"
+    """Look at the call, and at the request; a test before this one may trace."""
+    keys = sorted({*context.tool_call.meta} - {"traceparent"})
+    return f"{keys} {[turn.text for turn in context.request]}"
 
 @hookimpl
 def toolstile_sections():
