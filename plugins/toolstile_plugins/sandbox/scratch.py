@@ -242,11 +242,14 @@ def _is_beside(place: Path, workspace: str | None) -> bool:
         return True
     if workspace is None or place.stat().st_dev != (device := Path(workspace).stat().st_dev):
         return False
+    return _file_system(device) in _FOR_LAYERS
+
+
+def _file_system(device: int) -> str:
     number = f"{os.major(device)}:{os.minor(device)}"
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
     found = (line.partition(" - ") for line in mounts.splitlines())
-    kinds = (kind.split()[0] for mount, _, kind in found if mount.split()[2] == number)
-    return next(kinds, "") in _FOR_LAYERS
+    return next((kind.split()[0] for mount, _, kind in found if mount.split()[2] == number), "")
 
 
 def clear_up(settings: SandboxSettings) -> None:
