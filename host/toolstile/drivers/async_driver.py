@@ -131,7 +131,9 @@ class _Bell:
     def ring_here(self) -> None:
         self._rung = True
         if self._future is not None and not self._future.done():
-            self._future.set_result(None)
+            # A signal handler may have rung in between.
+            with suppress(asyncio.InvalidStateError):
+                self._future.set_result(None)
 
     def ring(self) -> None:
         try:
@@ -144,8 +146,9 @@ class _Bell:
             log.debug("A job ended after its event loop was closed.")
 
     async def wait(self, seconds: float | None) -> None:
+        # Made first: a signal handler that rings from here on is noticed either way.
+        future = self._future = self._loop.create_future()
         if not self._rung:
-            future = self._future = self._loop.create_future()
             timer = None if seconds is None else self._loop.call_later(seconds, self.ring_here)
             try:
                 await future

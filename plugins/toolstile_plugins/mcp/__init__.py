@@ -84,7 +84,9 @@ class _Client:
         """Return the person, None if no client is served that can ask a question."""
         # Because the SDK is heavy, it is not imported in a process that serves nothing.
         elicitation = sys.modules.get("toolstile_plugins.mcp.server.elicitation")
-        return None if elicitation is None else elicitation.reached(self._longest)
+        # Another thread may just import it.
+        reached: Callable[[float], Reached | None] | None = getattr(elicitation, "reached", None)
+        return None if reached is None else reached(self._longest)
 
 
 @hookimpl

@@ -32,6 +32,8 @@ class WorkspaceRead:
             path = str(cast("Mapping[str, Any]", params)["path"])
         else:
             path = str(params.path)
+        # It runs again after a conflict.
+        self.content, self.is_missing = None, False
         # A protocol serves as the key, which mypy does not foresee for type[T].
         files = context.resources.get(Filesystem, None)  # type: ignore[type-abstract]
         try:

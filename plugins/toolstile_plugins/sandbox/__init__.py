@@ -15,7 +15,6 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs import Diagnostic, Section, ToolContext, applies_to, hookimpl
 from toolstile_hookspecs.support.late_names import late_names
-from toolstile_plugins.sandbox.scratch import clear_up
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -76,6 +75,9 @@ def toolstile_diagnose(settings: SandboxSettings) -> Iterator[Diagnostic]:
 @contextmanager
 def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
     """Remove the directories, cgroups and containers of killed hosts."""
+    # Late: a platform without the modules of Unix can load this one.
+    from toolstile_plugins.sandbox.scratch import clear_up
+
     if settings.backend == "podman":
         from toolstile_plugins.sandbox.podman.container import Podman
 
@@ -89,9 +91,9 @@ def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
 @applies_to(lambda tool: "shell" in tool.tags)
 def toolstile_rollback(context: ToolContext) -> None:
     """Put the output of a cancelled command into the event of its call."""
-    # Not imported, because a module that was never loaded has run no command.
+    # Not imported, because a module that was not loaded, or not wholly, has run no command.
     shell = sys.modules.get("toolstile_plugins.sandbox.shell")
-    run = None if shell is None else shell.RUNS.pop(id(context), None)
+    run = getattr(shell, "RUNS", {}).pop(id(context), None)
     if run is not None:
         for name in ("stdout", "stderr"):
             context.set_attribute(f"sandbox.{name}", getattr(run, name).output().text())

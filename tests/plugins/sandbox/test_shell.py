@@ -6,8 +6,11 @@ import errno
 import gc
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,6 +25,7 @@ from toolstile_hookspecs import (
     ToolError,
     tool,
 )
+from toolstile_plugins import sandbox
 from toolstile_plugins.sandbox import ShellParams, ShellSection
 from toolstile_plugins.sandbox.backend import GIT_VARIABLES
 from toolstile_plugins.sandbox.shell import NOT_RUN
@@ -470,3 +474,15 @@ def test_a_readonly_workspace_is_read_and_changes_are_refused(open_shell: Open, 
     assert shell("cat a").stdout == "a"
     assert "read-only" in shell.outcome("echo b > a").text
     assert (shell.root / "a").read_text() == "a"
+
+
+def test_the_plugin_loads_where_the_modules_of_unix_are_missing():
+    told = "import sys; sys.modules['fcntl'] = sys.modules['resource'] = None\n"
+    told += "import toolstile_plugins.sandbox"
+    subprocess.run([sys.executable, "-c", told], check=True)
+
+
+def test_a_rollback_while_another_thread_imports_the_shell_finds_no_command(monkeypatch):
+    name = "toolstile_plugins.sandbox.shell"
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    sandbox.toolstile_rollback(object())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from types import SimpleNamespace
 
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ElicitResult, ResourceTemplateReference
+
+from toolstile_plugins.mcp.workspace_read import WorkspaceRead
 
 from .conftest import LEGACY, MODERN, serving
 
@@ -209,3 +212,19 @@ async def test_a_cursor_from_elsewhere_is_refused(served, mode):
             await client.list_resources(cursor="bm90aGluZw==")
         with pytest.raises(MCPError, match="List from the start"):
             await client.list_tools(cursor="\x00")
+
+
+def test_a_read_that_runs_again_forgets_what_it_found_before(tmp_path):
+    files = SimpleNamespace(
+        stat=lambda path: SimpleNamespace(kind="file", size=(tmp_path / path).stat().st_size),
+        read_bytes=lambda path: (tmp_path / path).read_bytes(),
+    )
+    context = SimpleNamespace(resources=SimpleNamespace(get=lambda *_: files))
+    read = WorkspaceRead("call", 100)
+    assert not read.handler({"path": "a"}, context=context).success
+    (tmp_path / "a").write_bytes(b"there")
+    assert read.handler({"path": "a"}, context=context).success
+    assert (read.content, read.is_missing) == (b"there", False)
+    (tmp_path / "a").unlink()
+    assert not read.handler({"path": "a"}, context=context).success
+    assert (read.content, read.is_missing) == (None, True)
