@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         BoundedConnection as Connection,
         Transaction,
     )
-    from toolstile_plugins.database.postgres_database import PostgresDatabase
 
 CHANNEL: Final = "toolstile_sessions"
 TRUST: Final = 5.0

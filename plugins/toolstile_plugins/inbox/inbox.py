@@ -178,8 +178,6 @@ class Events:
             return None
 
 
-log = logging.getLogger("toolstile.inbox")
-
 LATE: Final = "No one answered in time."
 WITHDRAWN: Final = "The question was withdrawn."
 FORGED: Final = "The answer that is kept is not genuine."
@@ -475,8 +473,6 @@ def read_arguments(text: str) -> dict[str, Any]:
         raise StateError("The arguments are not a JSON object. Write {...}.")
     return cast("dict[str, Any]", arguments)
 
-
-log = logging.getLogger("toolstile.inbox")
 
 _UNUSED: Final = (
     "Questions are kept where sessions are stored, in %s: path of [plugins.inbox] is not used. "
