@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import WeakSet
@@ -52,7 +53,6 @@ from toolstile_hookspecs.tools import HostDefault
 if TYPE_CHECKING:
     from toolstile.executor import Executor
     from toolstile.policies.approval_tokens import TokenSigner
-    from toolstile.prompt_overrides import Overrides
     from toolstile.resources.container import Container
     from toolstile.runtime import Engine
 
@@ -338,9 +338,7 @@ class Host:
     ) -> Prompt:
         """Return a prompt with the overridden texts and the tools on offer; see `ToolOffers.of`."""
         if self._overrides is not None:
-            from toolstile.prompt_overrides import override  # most hosts override nothing
-
-            prompt = override(prompt, self._overrides)
+            prompt = self._overrides(prompt)
         configured = self._offers.configured(prompt, self.configuration)
         return fitted(self._offers.of(configured, tags, without_tags))
 
@@ -502,13 +500,13 @@ def _refuse(faults: Iterable[str]) -> None:
         raise ConfigurationError(told)
 
 
-def _load_overrides(configuration: Settings) -> Overrides | None:
+def _load_overrides(configuration: Settings) -> Callable[[Prompt], Prompt] | None:
     path = configuration.prompt_overrides
     if path is None:
         return None
-    from toolstile.prompt_overrides import load_overrides  # most hosts override nothing
+    from toolstile.prompt_overrides import load_overrides, override  # most hosts override nothing
 
-    return load_overrides(path)
+    return partial(override, overrides=load_overrides(path))
 
 
 def _open(bindings: tuple[Binding[Any], ...]) -> Container:

@@ -6,6 +6,7 @@ import contextvars
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -74,9 +75,7 @@ async def off_loop(function: Callable[[], T]) -> T:
     Unlike with `asyncio.to_thread`, the number of workers has no limit, because calls that wait
     for one disk share a commit only if all can wait at once.
     """
-    # Late, because commands without calls need neither.
-    import asyncio
-    from concurrent.futures import Future
+    import asyncio  # late, because commands without calls need none
 
     future: Future[T] = Future()
     context = contextvars.copy_context()

@@ -1,7 +1,7 @@
 """The fixtures that pytest finds wherever Toolstile is installed.
 
-Nothing of Toolstile is imported before a fixture is used: pytest imports this module in every run,
-before coverage is measured.
+Nothing else of Toolstile is imported before a fixture is used, because pytest imports this module
+in every run, before coverage is measured: `testing` loads a name when a fixture asks for it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from toolstile import testing
 
 if TYPE_CHECKING:
     from toolstile.testing.doubles import FakeClock
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def toolstile_clock() -> FakeClock:
     """A clock that stands still until `advance(seconds)` is called; give it as `clock=`."""
-    from toolstile.testing.doubles import FakeClock
-
-    return FakeClock()
+    return testing.FakeClock()
 
 
 @pytest.fixture
@@ -31,9 +31,7 @@ def toolstile_host() -> Iterator[Hosts]:
 
     `host = toolstile_host("vfs", my_plugin)`; see `toolstile.testing.Hosts`.
     """
-    from toolstile.testing.hosts import Hosts
-
-    hosts = Hosts()
+    hosts = testing.Hosts()
     try:
         yield hosts
     finally:
@@ -52,12 +50,10 @@ def toolstile_tools(toolstile_host: Hosts, toolstile_driver: Driver) -> Iterator
 
     `toolstile_tools(my_plugin).call("add", a=1, b=2)`; see `toolstile.testing.Workbenches`.
     """
-    from toolstile.testing.workbench import Workbenches
-
     if toolstile_driver not in ("sync", "async"):
         msg = f'toolstile_driver is {toolstile_driver!r}; parametrize it with "sync" and "async".'
         raise pytest.UsageError(msg)
-    benches = Workbenches(toolstile_host, toolstile_driver)
+    benches = testing.Workbenches(toolstile_host, toolstile_driver)
     unexpected: list[str] = []
     try:
         yield benches
