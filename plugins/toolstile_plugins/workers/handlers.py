@@ -85,7 +85,8 @@ class HandlerProcesses:
         finally:
             with self._lock:
                 self._running.pop(call.key, None)
-        if process.process.is_alive:
+        # Not if `end` has begun to kill it.
+        if process.reason is None and process.process.is_alive:
             with self._lock:
                 self._idle.append(process)
         else:
