@@ -71,7 +71,9 @@ def text_of(content: object) -> str:
 
 def parts_of(content: object) -> list[dict[str, Any]]:
     """Return the parts of a content; some servers send a text in the place of one or of all."""
-    parts = items(content) if isinstance(content, (list, tuple)) else [content]
+    parts = items(content)
+    if not isinstance(content, (list, tuple)):
+        parts = [content]
     texts: list[Any] = [
         {"type": "text", "text": each} if isinstance(each, str) else each for each in parts
     ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from toolstile_hookspecs import DefinitionError
 from toolstile_plugins.dialects import toolstile_dialects
+from toolstile_plugins.dialects.parse import parts_of
 
 
 @dataclass(frozen=True)
@@ -26,3 +28,11 @@ def test_a_tool_whose_params_have_no_json_schema_is_named_with_the_remedy(
         match=r"^Tool 'odd': its params have no JSON Schema \(.*\)\. Use types .*WithJsonSchema",
     ):
         dialect.schemas([search, odd])
+
+
+def test_parts_may_come_in_a_kind_of_list_or_tuple():
+    class Parts(list[Any]):
+        """A list of a client library."""
+
+    part = {"type": "text", "text": "a"}
+    assert parts_of(Parts(["a", part])) == [part, part]
