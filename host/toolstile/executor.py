@@ -28,6 +28,7 @@ from toolstile.pipeline.plan import (
 )
 from toolstile.pipeline.review import DryRun
 from toolstile.pipeline.stages import life_of
+from toolstile.policies.persistence import PolicyStore
 from toolstile.prompt_overrides import set_up
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile.resources.reserving import counting_apart
@@ -59,7 +60,6 @@ from toolstile_hookspecs.execution.principal import RequestTexts, one_principal
 
 if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
-    from toolstile.policies.persistence import PolicyStore
 
 
 _DRY: Final[Mapping[str, Any]] = MappingProxyType({DRY_RUN: True})
@@ -304,7 +304,6 @@ class Executor:
         return f"<Executor: {state}, session {self.session_id!r}, {prompt.ns}:{prompt.key}{asks}>"
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     async def __aenter__(self) -> Self:
@@ -314,7 +313,6 @@ class Executor:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the resources."""
         self.close()
 
     async def __aexit__(self, *error: object) -> None:
@@ -404,8 +402,6 @@ class Executor:
         kept = [policy for policy in policies if isinstance(policy, PersistentPolicy)]
         if not kept:
             return None
-        from toolstile.policies.persistence import PolicyStore  # few keep anything
-
         keeper = PolicyStore(kept, self._kept_apart)
         keeper.load(self.session, self.runtime.kept)
         return None if self.dry_run else keeper

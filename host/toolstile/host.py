@@ -459,19 +459,15 @@ class Host:
         return f"<Host: {state}, {tools} tools, {loaded} plugins, {file}>"
 
     def __enter__(self) -> Self:
-        """Open the host."""
         return self.open()
 
     def __exit__(self, *error: object) -> None:
-        """Close the host."""
         self.close()
 
     async def __aenter__(self) -> Self:
-        """Open the host without blocking the loop."""
         return await off_loop(self.open)
 
     async def __aexit__(self, *error: object) -> None:
-        """Close the host without blocking the loop."""
         await off_loop(self.close)
 
     forget = staticmethod(forget)

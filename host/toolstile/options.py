@@ -104,7 +104,6 @@ class ExecutorOptions(_Checked):
     without_tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse two sessions, and two principals."""
         if self.session is not None and self.session_id is not None:
             raise ValueError("session and session_id are both given; the session has its id")
         if self.principal is not None and (self.user_id, self.auth) != (None, None):

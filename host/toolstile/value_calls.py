@@ -33,7 +33,6 @@ class CallFailed(ToolstileError):
         self.call = outcome.call
 
     def __str__(self) -> str:
-        """Return the text for a model."""
         return self.outcome.text
 
 

@@ -43,7 +43,6 @@ class Process(NamedTuple):
         return cls(boot, space, int(number), started)
 
     def __str__(self) -> str:
-        """Return the process as text, for `read`."""
         return f"{self.boot}/{self.space}/{self.number}/{self.started}"
 
     def lives(self) -> bool | None:

@@ -417,7 +417,6 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.attributes = {**self.attributes, name: value}
 
     def __str__(self) -> str:
-        """Return how log messages name it."""
         return f"{self.name} ({self.call_made.id})"
 
 

@@ -224,7 +224,6 @@ class CallControlImpl:
                 limit.resume()
 
     def __str__(self) -> str:
-        """Return how log messages name the call."""
         return str(self._call)
 
     def _meant(self, call: ToolCall) -> ToolCall:

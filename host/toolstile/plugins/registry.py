@@ -172,7 +172,6 @@ class PluginCatalog:
         return len(self.current().tools)
 
     def __iter__(self) -> Iterator[Tool[Any, Any]]:
-        """Yield the tools in order."""
         return iter(tuple(self.current().tools.values()))
 
 
@@ -358,8 +357,9 @@ class Plugins:
 
     def _told(self, names: str) -> dict[str, Iterable[str]]:
         """Return by plugin the names in an attribute of its state, else of its settings."""
-        told = {name: record.contribution.settings for name, record in self._records.items()}
-        told |= {name: state for name, state in self.states.items() if hasattr(state, names)}
+        # Copies, because a lifespan may begin or end on another thread meanwhile.
+        told = {name: record.contribution.settings for name, record in {**self._records}.items()}
+        told |= {name: state for name, state in {**self.states}.items() if hasattr(state, names)}
         return {name: getattr(each, names, ()) for name, each in told.items()}
 
     def dialects(self) -> Mapping[str, Dialect]:

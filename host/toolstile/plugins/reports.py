@@ -43,7 +43,6 @@ class PluginSource:
         return f"{self.name!r} ({' '.join(filter(None, (self.distribution, self.version)))})"
 
     def __str__(self) -> str:
-        """Return its name with its distribution."""
         return self.title
 
     def report(self, status: Status, **more: Any) -> PluginReport:
@@ -101,7 +100,6 @@ class PluginReport(PluginSource):
         return self.misconfigured or (named and not is_there and self.status != "blocked")
 
     def __str__(self) -> str:
-        """Return the report as one line for people."""
         status = "" if self.status == "loaded" and self.fault else f" {self.status}."
         head = f"Plugin {self.title}:{status}"
         return " ".join(filter(None, (head, self.fault, self.remedy)))

@@ -348,7 +348,6 @@ class PolicyScope:
     shadow: StrictBool = False
 
     def __post_init__(self) -> None:
-        """Refuse empty lists."""
         for name in ("users", "groups"):
             if getattr(self, name) is not None and not getattr(self, name):
                 told = "it names none, so it would rule no one; name some, or leave it out"

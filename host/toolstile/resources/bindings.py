@@ -101,17 +101,13 @@ class ResourceRegistry:
         return kind in self and self._bindings[kind].portable
 
     def __contains__(self, kind: object) -> bool:
-        """Tell whether something is bound for the type."""
         return kind in self._bindings
 
     def __iter__(self) -> Iterator[type[Any]]:
-        """Yield the types that are bound."""
         return iter(self._bindings)
 
     def __len__(self) -> int:
-        """Return how many types are bound."""
         return len(self._bindings)
 
     def __repr__(self) -> str:
-        """Return the names of the types that are bound."""
         return f"ResourceRegistry({', '.join(sorted(name_of(kind) for kind in self._bindings))})"

@@ -154,7 +154,6 @@ class CallScope(Waiter):
         return cast("T", self._give(kind, built))
 
     def __contains__(self, kind: object) -> bool:
-        """Tell whether something is bound for the type."""
         return kind in self._resources
 
     def is_portable(self, kind: type[object]) -> bool:

@@ -134,7 +134,6 @@ class OpenScope:
         self.loop_of: LoopOf | None = None
 
     def __contains__(self, kind: object) -> bool:
-        """Tell whether something is bound for the type."""
         return kind in self.bindings
 
     def find(self, kind: type[Any]) -> Instance:

@@ -23,11 +23,9 @@ class ReservingResources:
         self.taken: list[tuple[Counter, str]] = []
 
     def __getattr__(self, name: str) -> Any:
-        """Return other attributes of the resources."""
         return getattr(self._resources, name)
 
     def __contains__(self, kind: type[object]) -> bool:
-        """Tell whether something is bound for the type."""
         return kind in self._resources
 
     def get(self, kind: type[Any], *default: Any, **named: Any) -> Any:

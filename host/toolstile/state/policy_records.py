@@ -185,7 +185,6 @@ class ReservingView:
         return getattr(self._branch, name)
 
     def __getitem__(self, kind: type[Any]) -> Any:
-        """Return the slice of a type."""
         if kind is PolicyState:
             return RecordSlice(cast("RecordsOwner", self))
         return self._branch[kind]

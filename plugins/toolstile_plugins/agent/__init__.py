@@ -33,7 +33,6 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return AgentSettings
 
 

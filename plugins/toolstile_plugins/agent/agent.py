@@ -90,7 +90,6 @@ class MainLoop(ABC, Generic[R, O]):
         self._around = Surroundings(adapter, opened, config or AgentConfig(), bus)
 
     def __enter__(self) -> Self:
-        """Open the host if the loop makes it."""
         with self._opening:
             if self._opens is not None and self._opened is None:
                 opened = self._opens()
@@ -99,7 +98,6 @@ class MainLoop(ABC, Generic[R, O]):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the host if the loop has opened it."""
         with self._opening:
             opened, self._opened, self._is_ended = self._opened, None, True
             if opened is not None:

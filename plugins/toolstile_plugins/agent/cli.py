@@ -53,7 +53,6 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def commands(command: type[Command]) -> list[Command]:
-    """Return the commands."""
     return [
         command(
             name="ask",

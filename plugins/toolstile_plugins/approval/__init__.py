@@ -31,7 +31,6 @@ __all__ = ["ApprovalSettings", "Mode"]
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return ApprovalSettings
 
 

@@ -24,7 +24,6 @@ toolstile_on_request = dict.fromkeys(
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return AstevalConfig
 
 

@@ -31,7 +31,6 @@ __getattr__ = late_names(__name__, {"section": "CodeSection code_tool"})
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return CodeConfig
 
 

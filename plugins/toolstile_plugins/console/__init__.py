@@ -27,11 +27,9 @@ __getattr__ = late_names(__name__, {"app": "Console"})
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return ConsoleSettings
 
 
 @hookimpl
 def toolstile_commands() -> list[Command]:
-    """Add `toolstile console`."""
     return cli.commands(Command)

@@ -24,7 +24,6 @@ __all__ = ["DatabaseSettings"]
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return DatabaseSettings
 
 
@@ -72,5 +71,4 @@ def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[Dat
 
 @hookimpl
 def toolstile_commands() -> list[Command]:
-    """Offer `toolstile database`."""
     return cli.commands(Command)

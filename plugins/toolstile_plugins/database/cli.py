@@ -38,7 +38,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def commands(command: type[Command]) -> list[Command]:
-    """Return the command."""
     return [
         command(
             name="database",

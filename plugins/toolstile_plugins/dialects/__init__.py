@@ -29,5 +29,4 @@ __getattr__ = late_names(__name__, _HOMES)
 
 @hookimpl
 def toolstile_dialects() -> list[Dialect]:
-    """Offer the built-in dialects."""
     return [__getattr__(name)() for names in _HOMES.values() for name in names.split()]

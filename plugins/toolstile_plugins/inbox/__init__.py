@@ -66,7 +66,6 @@ __getattr__ = late_names(
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return InboxSettings
 
 
@@ -122,5 +121,4 @@ def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[O
 
 @hookimpl
 def toolstile_commands() -> list[Command]:
-    """Offer `toolstile approvals`."""
     return cli.commands(Command)

@@ -121,7 +121,6 @@ class SqlApprovals:
         self._database.close()
 
     def add(self, question: Question, expiry: EventRecord | None = None) -> None:
-        """Store a question, and the event of its expiry."""
         row = (
             question.ticket,
             question.session_id,
@@ -136,14 +135,12 @@ class SqlApprovals:
                 _keep(connection, expiry, question.ticket)
 
     def get(self, ticket: str) -> Question | None:
-        """Return a question, or None."""
         rows = self._read(f"{_FOUND} WHERE ticket = ?", ticket)
         return self._question(rows[0]) if rows else None
 
     def questions(
         self, states: Collection[QuestionState] = OPEN, *, session_id: str | None = None
     ) -> Sequence[Question]:
-        """Return the questions in some states, the oldest first."""
         which = f"WHERE state IN ({_places(states)}) AND session_id = coalesce(?, session_id)"
         found: list[Question] = []
         for row in self._read(f"{_FOUND} {which} ORDER BY created, number", *states, session_id):
@@ -157,7 +154,6 @@ class SqlApprovals:
     def answer(
         self, ticket: str, given: AnswerRecord, event: EventRecord | None = None
     ) -> Question | None:
-        """Answer a waiting question, and return the updated question."""
         row = (given.answer.value, ANSWER.text(given), given.sealed, ticket)
         with self._database.writing() as connection:
             if connection.execute(_ANSWER, (*row, given.at.timestamp())).rowcount:
@@ -165,16 +161,13 @@ class SqlApprovals:
             return self.get(ticket)
 
     def claim(self, ticket: str, holder: str, now: datetime, until: datetime) -> bool:
-        """Claim an open question for a holder until a time."""
         row = (holder, until.timestamp(), ticket, *OPEN, holder, now.timestamp())
         return bool(self._database.change(_CLAIM.format(_places(OPEN)), *row))
 
     def release(self, ticket: str, holder: str) -> None:
-        """Release a claim."""
         self._database.change(_RELEASE, ticket, holder)
 
     def end(self, ticket: str, state: QuestionState, event: EventRecord | None = None) -> None:
-        """Close an open question as expired, resumed or withdrawn."""
         with self._database.writing() as connection:
             row = (state.value, ticket, *OPEN)
             ends = connection.execute(_END.format(_places(OPEN)), row).rowcount
@@ -182,14 +175,12 @@ class SqlApprovals:
                 _keep_end(connection, event, ticket)
 
     def grant(self, record: GrantRecord, event: EventRecord | None = None) -> None:
-        """Store a grant."""
         row = (record.id, record.expires.timestamp(), record.sealed)
         with self._database.writing() as connection:
             connection.execute(_GRANT, row)
             _keep(connection, event)
 
     def grants(self) -> Sequence[GrantRecord]:
-        """Return the stored grants, the oldest first."""
         rows = self._read(_GRANTS)
         return [GrantRecord(id_, _moment(expires), sealed) for id_, expires, sealed in rows]
 
@@ -198,13 +189,11 @@ class SqlApprovals:
         id: str,  # noqa: A002 - it is the id
         event: EventRecord | None = None,
     ) -> None:
-        """Remove a grant, if stored."""
         with self._database.writing() as connection:
             if connection.execute(_REVOKE, (id,)).rowcount:
                 _keep(connection, event)
 
     def prune(self, before: datetime) -> int:
-        """Remove questions and grants that expired before a time; return their number."""
         row = (before.timestamp(),)
         with self._database.writing() as connection:
             removed: int = connection.execute(_REMOVE, row).rowcount
@@ -220,7 +209,6 @@ class SqlApprovals:
         *,
         session_id: str | None = None,
     ) -> None:
-        """Deliver the events that a listener has not received, the oldest first."""
         of_session = "" if session_id is None else "session_id = ? AND "
         which = f"WHERE {of_session}due <= ? AND NOT told_{listener} ORDER BY due, number LIMIT 1"
         next_ = f"{_EVENTS} {which}"
@@ -233,7 +221,6 @@ class SqlApprovals:
                     connection.execute(_TOLD.format(listener), (True, number))
 
     def events(self, now: datetime, most: int) -> Sequence[EventRecord]:
-        """Return the newest stored events, the newest first, whether delivered or not."""
         newest = "WHERE due <= ? ORDER BY due DESC, number DESC LIMIT ?"
         rows = self._read(f"{_EVENTS} {newest}", now.timestamp(), most)
         return [_event(*row) for _, *row in rows]

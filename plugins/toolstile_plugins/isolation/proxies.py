@@ -173,7 +173,6 @@ class RemoteSession(Remote):
         self.dispatcher = RemoteDispatcher(parent, "dispatcher")
 
     def __getitem__(self, kind: type[Any]) -> RemoteSlice:
-        """Return the slice of a type."""
         return RemoteSlice(self.parent, "slice", kind)
 
     def clone(self, *, id: str | None = None) -> Any:  # noqa: A002, ARG002 - the contract's name
@@ -252,7 +251,6 @@ class RemoteResources:
         return await asyncio.to_thread(self.get, kind)
 
     def __contains__(self, kind: type[Any]) -> bool:
-        """Return whether the type is bound."""
         return bool(self._parent.ask("resources", "contains", kind))
 
     def is_portable(self, kind: type[Any]) -> bool:

@@ -75,7 +75,6 @@ def _claim_of(context: ToolContext) -> Claim | None:
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return LedgerSettings
 
 
@@ -196,5 +195,4 @@ def toolstile_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) 
 
 @hookimpl
 def toolstile_commands() -> list[Command]:
-    """Offer `toolstile ledger`."""
     return cli.commands(Command)

@@ -97,7 +97,6 @@ def _text(given: str) -> str:
 
 
 def commands(command: type[Command]) -> list[Command]:
-    """Return the command."""
     return [
         command(
             name="ledger",

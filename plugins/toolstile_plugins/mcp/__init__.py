@@ -41,7 +41,6 @@ __all__ = ["McpSettings"]
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return McpSettings
 
 
@@ -111,7 +110,6 @@ def toolstile_execute(context: ToolContext) -> Callable[..., ToolResult[None]] |
 
 @hookimpl
 def toolstile_commands() -> list[Command]:
-    """Add the command `mcp`."""
     return cli.commands(Command)
 
 

@@ -94,7 +94,6 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def commands(command: type[Command]) -> list[Command]:
-    """Return the command."""
     return [
         command(
             name="mcp",

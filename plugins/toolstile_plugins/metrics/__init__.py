@@ -34,7 +34,6 @@ class MetricsSettings(BaseModel):
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return MetricsSettings
 
 

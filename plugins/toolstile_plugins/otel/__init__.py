@@ -27,7 +27,6 @@ __all__ = ["OtelSettings"]
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return OtelSettings
 
 

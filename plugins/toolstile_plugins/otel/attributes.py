@@ -106,7 +106,10 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
     if event.attributes:
         _add_noted(attributes, event)
     if event.decisions:
-        _add_decisions(attributes, event)
+        made = event.decisions
+        attributes[POLICY_NAMES] = [encodable(decision.policy or "") for decision in made]
+        attributes[POLICY_VERDICTS] = [decision.verdict.value for decision in made]
+        attributes[POLICY_REASONS] = [encodable(decision.reason or "") for decision in made]
     if event.rolled_back or event.replayed or event.reruns:
         _add_unusual_fields(attributes, event)
     if capture:
@@ -141,12 +144,6 @@ def _add_noted(attributes: Attributes, event: ToolInvoked) -> None:
             attributes[name] = encodable(value)
         elif isinstance(value, bool):
             attributes[name] = value
-
-
-def _add_decisions(attributes: Attributes, event: ToolInvoked) -> None:
-    attributes[POLICY_NAMES] = [encodable(decision.policy or "") for decision in event.decisions]
-    attributes[POLICY_VERDICTS] = [decision.verdict.value for decision in event.decisions]
-    attributes[POLICY_REASONS] = [encodable(decision.reason or "") for decision in event.decisions]
 
 
 def _add_unusual_fields(attributes: Attributes, event: ToolInvoked) -> None:

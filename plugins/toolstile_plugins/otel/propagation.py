@@ -145,6 +145,5 @@ class ProcessTrace:
             self._stack = stack.pop_all()
 
     def __exit__(self, *error: object) -> None:
-        """Export the spans of this process."""
         if self._stack is not None:
             self._stack.close()

@@ -57,13 +57,11 @@ __getattr__ = late_names(
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return PlanningSettings
 
 
 @hookimpl
 def toolstile_sections(settings: PlanningSettings) -> list[Section]:
-    """Offer the planning section."""
     from toolstile_plugins.planning.section import PlanningToolsSection
 
     return [PlanningToolsSection(strategy=settings.strategy)]

@@ -35,7 +35,6 @@ __getattr__ = late_names(
 
 @hookimpl
 def toolstile_policies() -> dict[str, str]:
-    """Offer the kinds."""
     return {
         "budget": f"{__name__}.limits:BudgetPolicy",
         "category": f"{__name__}.categories:CategoryPolicy",

@@ -95,7 +95,6 @@ class ReadBeforeWritePolicy:
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Check the fields, and make `root` absolute."""
         check_fields(self)
         refuse_none(self, "write_tools", "path_fields")
         object.__setattr__(self, "paths", _under_tools(self.paths))

@@ -30,7 +30,6 @@ __getattr__ = late_names(
 
 @hookimpl
 def toolstile_policies() -> dict[str, str]:
-    """Offer the kinds."""
     return {
         "asked_for": f"{__name__}.provenance:AskedForPolicy",
         "confidential": f"{__name__}.provenance:ConfidentialPolicy",
@@ -41,5 +40,4 @@ def toolstile_policies() -> dict[str, str]:
 
 @hookimpl
 def toolstile_commands() -> list[Command]:
-    """Offer `toolstile policy`."""
     return cli.commands(Command)

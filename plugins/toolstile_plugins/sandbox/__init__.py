@@ -59,7 +59,6 @@ toolstile_on_request = {"shell_execute": "for commands, add [plugins.sandbox] to
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return SandboxSettings
 
 
@@ -101,7 +100,6 @@ def toolstile_rollback(context: ToolContext) -> None:
 
 @hookimpl
 def toolstile_sections(settings: SandboxSettings) -> list[Section]:
-    """Offer the tools."""
     if settings.backend == "podman":
         from toolstile_plugins.sandbox.podman.container import PodmanConfig
         from toolstile_plugins.sandbox.tool import PodmanSandboxSection

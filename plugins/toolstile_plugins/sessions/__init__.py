@@ -54,14 +54,12 @@ class StoredSessions:
         return self._counter
 
     def close(self) -> None:
-        """Close the store, if it was used."""
         if self._store is not None:
             self._store.close()
 
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return SessionsSettings
 
 

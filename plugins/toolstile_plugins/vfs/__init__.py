@@ -61,7 +61,6 @@ __getattr__ = late_names(
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return VfsConfig
 
 
@@ -85,7 +84,6 @@ def toolstile_lifespan(settings: VfsConfig) -> None:
 
 @hookimpl
 def toolstile_sections(settings: VfsConfig) -> list[Section]:
-    """Offer the file tools."""
     from toolstile_plugins.vfs.section import VfsToolsSection
 
     return [VfsToolsSection(config=settings)]

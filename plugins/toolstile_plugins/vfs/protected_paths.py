@@ -218,7 +218,6 @@ class Repositories:
         self._until = 0.0
 
     def __call__(self, root: str) -> list[str]:
-        """Return their directories."""
         if (started := monotonic()) >= self._until:
             found: list[str] = []
             for place, folders, names in islice(os.walk(root), _MOST_FOLDERS):

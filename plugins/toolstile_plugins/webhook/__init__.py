@@ -33,7 +33,6 @@ __getattr__ = late_names(__name__, {"webhook": "Webhook"})
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return WebhookSettings
 
 

@@ -18,7 +18,6 @@ __all__ = ["WorkersSettings"]
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return WorkersSettings
 
 

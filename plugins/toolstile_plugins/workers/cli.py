@@ -38,7 +38,6 @@ def _positive(text: str) -> int:
 
 
 def commands(command: type[Command]) -> list[Command]:
-    """Return `toolstile worker`."""
     return [
         command(
             name="worker",

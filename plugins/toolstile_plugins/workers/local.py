@@ -446,7 +446,6 @@ class LocalDispatcher:
         self._closed = False
 
     async def submit(self, call: DispatchedCall) -> DispatchOutcome:
-        """Submit a call, and wait for its outcome; see `Dispatcher`."""
         told: Future[DispatchOutcome] = Future()
         with self._changed:
             if self._closed:
@@ -462,17 +461,14 @@ class LocalDispatcher:
         return await asyncio.wrap_future(told)
 
     def find(self, key: str) -> DispatchOutcome | None:
-        """Return the outcome of a call that was submitted; see `Dispatcher`."""
         self._queue.look_after()
         standing = self._queue.standing([key])[key]
         return None if standing.mark is None else standing.outcome
 
     def withdraw(self, key: str) -> DispatchOutcome | None:
-        """Keep a call from beginning; see `Dispatcher`."""
         return self._queue.withdraw(key)
 
     def cancel(self, key: str) -> DispatchOutcome | None:
-        """Keep a call from beginning, or have its handler ended; see `Dispatcher`."""
         return self._queue.withdraw(key, ending=CANCELLED)
 
     def heartbeat(self, key: str) -> float | None:

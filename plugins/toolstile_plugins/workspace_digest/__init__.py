@@ -49,7 +49,6 @@ __getattr__ = late_names(
 
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
-    """Declare the settings."""
     return DigestConfig
 
 

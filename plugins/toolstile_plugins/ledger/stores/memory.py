@@ -41,12 +41,10 @@ class MemoryStore:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> LedgerEntry | None:
-        """Return the entry of a key."""
         flat = self._entries.get(key)
         return None if flat is None else _entry(flat)
 
     def claim(self, claim: Claim, *, now: datetime, over: str | None = None) -> LedgerEntry | None:
-        """Claim a key; return the entry that prevents it, or None."""
         key = claim.key
         with self._lock:
             flat = self._entries.get(key)
@@ -62,7 +60,6 @@ class MemoryStore:
     def finish(
         self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
     ) -> bool:
-        """Record the result of a claimed or unknown effect."""
         with self._lock:
             flat = self._entries.get(key)
             if flat is None or flat[_EFFECT] != effect_id:
@@ -74,12 +71,10 @@ class MemoryStore:
     def mark_unknown(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
     ) -> bool:
-        """Make an effect unknown."""
         with self._lock:
             return self._change(key, effect_id, (_UNKNOWN, expires_at, reason, *_FREE))
 
     def unsettled(self) -> Iterator[LedgerEntry]:
-        """Yield the unsettled effects, oldest first."""
         return (
             entry
             for entry in self.entries()
@@ -87,14 +82,12 @@ class MemoryStore:
         )
 
     def hold(self, key: str, effect_id: str, token: str, *, at_once: bool = False) -> bool:
-        """Hold an unsettled effect that is free."""
         with self._lock:
             held, until = self._hold_of(key) or ("", inf)
             is_free = held is None and (at_once or until <= time.monotonic())
             return is_free and self._note_hold(key, effect_id, token, inf)
 
     def defer(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
-        """Release a hold for some seconds."""
         with self._lock:
             held, _ = self._hold_of(key) or ("", inf)
             until = time.monotonic() + seconds
@@ -109,7 +102,6 @@ class MemoryStore:
         *,
         token: str | None = None,
     ) -> bool:
-        """Record whether an unsettled effect has happened."""
         with self._lock:
             hold = self._hold_of(key)
             if hold is None or token not in (None, hold[0]):
@@ -119,7 +111,6 @@ class MemoryStore:
             return self._change(key, effect_id, (_DONE, expires_at, None, *found))
 
     def release(self, key: str, effect_id: str) -> bool:
-        """Forget an effect."""
         with self._lock:
             flat = self._entries.get(key)
             if flat is None or flat[_EFFECT] != effect_id:
@@ -131,13 +122,11 @@ class MemoryStore:
         """Do nothing, because claims need no renewal."""
 
     def entries(self, *, tool_name: str | None = None) -> Iterator[LedgerEntry]:
-        """Yield the entries, oldest first."""
         with self._lock:
             found = list(map(_entry, self._entries.values()))
         return (entry for entry in found if tool_name in (None, entry.claim.tool_name))
 
     def remove(self, *, key: str | None = None, tool_name: str | None = None) -> int:
-        """Remove entries whose claims are not held."""
         return self._remove(
             lambda entry: (
                 entry.state is not EffectState.CLAIMED
@@ -147,7 +136,6 @@ class MemoryStore:
         )
 
     def prune(self, now: datetime) -> int:
-        """Remove expired entries."""
         return self._remove(lambda entry: entry.yields_to(now, None))
 
     def close(self) -> None:

@@ -194,12 +194,10 @@ class SqlStore(ABC):
         """Return the value for `_lease_now`; `seconds` in place of the store's own lease."""
 
     def get(self, key: str) -> LedgerEntry | None:
-        """Return the entry of a key."""
         rows = self._read(self._select_one, key)
         return self._entry(rows[0]) if rows else None
 
     def claim(self, claim: Claim, *, now: datetime, over: str | None = None) -> LedgerEntry | None:
-        """Claim a key; return the entry that prevents it, or None."""
         # Without a SELECT first, because most keys are new.
         while not self._change(self._insert, *self._claimed(claim)):
             standing = self._standing(claim.key)
@@ -218,23 +216,19 @@ class SqlStore(ABC):
     def finish(
         self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
     ) -> bool:
-        """Record the result of a claimed or unknown effect."""
         return self._change(FINISH, *finished(key, effect_id, result, expires_at)) > 0
 
     def mark_unknown(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
     ) -> bool:
-        """Make an effect unknown."""
         values = _shown(reason), _written(expires_at), self._lease_value(0), key, effect_id
         return self._change(self._mark_unknown, *values) > 0
 
     def unsettled(self) -> Iterator[LedgerEntry]:
-        """Yield the unsettled effects, oldest first."""
         entries = map(self._entry, self._read(self._select_open))
         return (entry for entry in entries if entry.state is EffectState.UNKNOWN)
 
     def hold(self, key: str, effect_id: str, token: str, *, at_once: bool = False) -> bool:
-        """Hold an unsettled effect that is free."""
         self._standing(key)
         for row in self._read(self._select_one, key):
             owner, lease = row[15], row[16]
@@ -244,7 +238,6 @@ class SqlStore(ABC):
         return False
 
     def defer(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
-        """Release a hold for some seconds."""
         values = self._lease_value(seconds), key, effect_id, token.encode()
         return self._change(self._defer, *values) > 0
 
@@ -257,7 +250,6 @@ class SqlStore(ABC):
         *,
         token: str | None = None,
     ) -> bool:
-        """Record whether an unsettled effect has happened."""
         statement, values = _EXPIRE, cast("Row", (_written(PAST), found, key, effect_id))
         if isinstance(found, RecordedResult):
             statement, values = FINISH, finished(key, effect_id, found, expires_at)
@@ -270,22 +262,18 @@ class SqlStore(ABC):
         return self._change(statement, *values) > 0
 
     def release(self, key: str, effect_id: str) -> bool:
-        """Forget an effect."""
         return self._change(_RELEASE, key, effect_id) > 0
 
     def renew(self, claims: Mapping[str, str]) -> None:
-        """Extend claims by another lease."""
         for effect_id, key in claims.items():
             self._change(self._renew, self._lease_value(), key, effect_id)
 
     def entries(self, *, tool_name: str | None = None) -> Iterator[LedgerEntry]:
-        """Yield the entries, oldest first."""
         if tool_name is None:
             return map(self._entry, self._read(self._select_all))
         return map(self._entry, self._read(self._select_of_tool, tool_name))
 
     def remove(self, *, key: str | None = None, tool_name: str | None = None) -> int:
-        """Remove entries, except of live claims."""
         # First, because only the claims that have not lapsed are kept.
         for (lapsing,) in self._read("SELECT key FROM toolstile_effects WHERE state = 'claimed'"):
             self._standing(lapsing)
@@ -298,7 +286,6 @@ class SqlStore(ABC):
         return self._change(statement, *values)
 
     def prune(self, now: datetime) -> int:
-        """Remove expired entries."""
         return self._change(_PRUNE, _written(now))
 
     def _standing(self, key: str) -> LedgerEntry | None:

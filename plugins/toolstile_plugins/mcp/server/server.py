@@ -23,7 +23,7 @@ from mcp_types.methods import CacheableMethod
 from toolstile_hookspecs import HostHandle
 from toolstile_plugins.mcp.server.calls import Caller
 from toolstile_plugins.mcp.server.request import Changes, RequestContext
-from toolstile_plugins.mcp.server.sessions import SESSION_META, SessionChoice
+from toolstile_plugins.mcp.server.sessions import SESSION_META, Chosen, SessionChoice
 from toolstile_plugins.mcp.server.tools import (
     DIALECT,
     Completions,
@@ -72,59 +72,67 @@ class HostServer:
         )
         add = self.protocol.add_request_handler
         add("tools/list", PaginatedRequestParams, self._lister(self._tools))
-        add("tools/call", CallToolRequestParams, self._call_tool)
+        add("tools/call", CallToolRequestParams, self._chosen(self._call_tool))
         add("prompts/list", PaginatedRequestParams, self._lister(self._prompts))
-        add("prompts/get", GetPromptRequestParams, self._get_prompt)
-        add("completion/complete", CompleteRequestParams, self._complete)
+        add("prompts/get", GetPromptRequestParams, self._chosen(self._get_prompt))
+        add("completion/complete", CompleteRequestParams, self._chosen(self._complete))
         if workspace is not None:
             self._serve_workspace(workspace)
         if changes is not None:
             add("subscriptions/listen", SubscriptionsListenRequestParams, changes.listen)
 
     def _lister(self, listed: ToolList | PromptList) -> Handler[PaginatedRequestParams]:
-        async def answer(context: RequestContext, params: PaginatedRequestParams) -> Result:
+        async def page(
+            chosen: Chosen, context: RequestContext, params: PaginatedRequestParams
+        ) -> Result:
             if self._changes is not None:
                 self._changes.seen_by(context.session)
+            return listed.page(chosen.executor.session, params.cursor)
+
+        return self._chosen(page)
+
+    def _chosen(
+        self, answer: Callable[[Chosen, RequestContext, Params], Awaitable[Result]]
+    ) -> Handler[Params]:
+        """Return a handler that answers with the session of its request."""
+
+        async def handle(context: RequestContext, params: Params) -> Result:
             with self._choice.of(context) as chosen:
-                return _whole(listed.page(chosen.executor.session, params.cursor), chosen.meta)
+                return _whole(await answer(chosen, context, params), chosen.meta)
 
-        return answer
+        return handle
 
-    async def _call_tool(self, context: RequestContext, params: CallToolRequestParams) -> Result:
-        with self._choice.of(context) as chosen:
-            begun = chosen.meta.get(SESSION_META)
-            result = await self.caller.answer(chosen.session, context, params, begun)
-            return _whole(result, chosen.meta)
+    async def _call_tool(
+        self, chosen: Chosen, context: RequestContext, params: CallToolRequestParams
+    ) -> Result:
+        begun = chosen.meta.get(SESSION_META)
+        return await self.caller.answer(chosen.session, context, params, begun)
 
-    async def _get_prompt(self, context: RequestContext, params: GetPromptRequestParams) -> Result:
-        with self._choice.of(context) as chosen:
-            found = self._prompts.get(chosen.executor, params.name, params.arguments or {})
-            return _whole(found, chosen.meta)
+    async def _get_prompt(
+        self, chosen: Chosen, _: object, params: GetPromptRequestParams
+    ) -> Result:
+        return self._prompts.get(chosen.executor, params.name, params.arguments or {})
 
-    async def _complete(self, context: RequestContext, params: CompleteRequestParams) -> Result:
-        with self._choice.of(context) as chosen:
-            values = await self._completions.of(chosen.executor, params)
-            return _whole({"completion": values}, chosen.meta)
+    async def _complete(self, chosen: Chosen, _: object, params: CompleteRequestParams) -> Result:
+        return {"completion": await self._completions.of(chosen.executor, params)}
 
     def _serve_workspace(self, workspace: WorkspaceResources) -> None:
-        async def page(context: RequestContext, params: PaginatedRequestParams) -> Result:
-            with self._choice.of(context) as chosen:
-                found = await workspace.page(chosen.executor, params.cursor)
-                return _whole(found, chosen.meta)
+        async def page(chosen: Chosen, _: object, params: PaginatedRequestParams) -> Result:
+            return await workspace.page(chosen.executor, params.cursor)
 
-        async def templates(context: RequestContext, params: PaginatedRequestParams) -> Result:  # noqa: ARG001 - the same for all, on one page
+        async def templates(*_: object) -> Result:
             return _whole(workspace.templates(), {})
 
-        async def read(context: RequestContext, params: ReadResourceRequestParams) -> Result:
-            with self._choice.of(context) as chosen:
-                begun = chosen.meta.get(SESSION_META)
-                found = await workspace.read(chosen.session, context, params, begun)
-                return _whole(found, chosen.meta)
+        async def read(
+            chosen: Chosen, context: RequestContext, params: ReadResourceRequestParams
+        ) -> Result:
+            begun = chosen.meta.get(SESSION_META)
+            return await workspace.read(chosen.session, context, params, begun)
 
         add = self.protocol.add_request_handler
-        add("resources/list", PaginatedRequestParams, page)
+        add("resources/list", PaginatedRequestParams, self._chosen(page))
         add("resources/templates/list", PaginatedRequestParams, templates)
-        add("resources/read", ReadResourceRequestParams, read)
+        add("resources/read", ReadResourceRequestParams, self._chosen(read))
 
 
 class _Protocol(Server[Any]):

@@ -40,12 +40,10 @@ class ServedSession:
         self._has_ended = False
 
     def __enter__(self) -> Self:
-        """Keep it open within the block."""
         self.users += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it, if it was to end meanwhile."""
         self.users -= 1
         self._close_if_done()
 

@@ -80,24 +80,20 @@ class DbosDispatcher:
         return WaitingCalls(self._database, self._starts, self._dead_after)
 
     async def submit(self, call: DispatchedCall) -> DispatchOutcome:
-        """Submit a call, and wait for its outcome."""
         loop = asyncio.get_running_loop()
         told = await loop.run_in_executor(self._submitting, lambda: self._waiting.add(call))
         return await asyncio.wrap_future(told)
 
     def find(self, key: str) -> DispatchOutcome | None:
-        """Return the outcome of a call that was submitted earlier."""
         found = self._starts.find([key]).get(key)
         if found is None or (found.mark.outcome is None and found.is_alive(self._dead_after)):
             return None
         return outcome_of(found.mark)
 
     def withdraw(self, key: str) -> DispatchOutcome | None:
-        """Keep a call from beginning, also if it is submitted later."""
         return WITHDRAWN if withdraw(self._starts, key) is None else self.find(key)
 
     def cancel(self, key: str) -> DispatchOutcome | None:
-        """Keep a call from beginning; if its handler runs, have the worker end it."""
         outcome = self.withdraw(key)
         if outcome is None:
             self._starts.cancel(key)
