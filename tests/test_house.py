@@ -139,10 +139,10 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 CORE_LINES = 3636
 MAX_LINES = {
-    "toolstile_hookspecs": 17785,
-    "toolstile": 19869,
-    "toolstile_cli": 5852,
-    "toolstile_plugins": 57643,
+    "toolstile_hookspecs": 17784,
+    "toolstile": 19835,
+    "toolstile_cli": 5845,
+    "toolstile_plugins": 55305,
 }
 """The size of each package. An issue that adds lines states its share here before it begins."""
 
