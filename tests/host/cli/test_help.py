@@ -47,8 +47,9 @@ ALL = (*COMMANDS, *OFFERED, *BENEATH)
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch):
-    """Remove the variable that the tests set: beside one there is no quick help."""
+    """Remove the variables that the tests set: beside one there is no quick help."""
     monkeypatch.delenv("TOOLSTILE_DURABILITY", raising=False)
+    monkeypatch.delenv("TOOLSTILE_NO_CACHE", raising=False)
 
 
 @pytest.fixture(scope="module")
