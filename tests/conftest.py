@@ -116,7 +116,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the files in which `-m` chooses nothing: each process would import them all."""
+    """Leave out the files in which `-m` chooses nothing; each process imports every file."""
     chosen = str(config.option.markexpr)
     if collection_path.suffix != ".py" or not chosen.startswith(("slow", "long", "not slow")):
         return None

@@ -73,7 +73,7 @@ class Milestone(IntEnum):
 
 
 OPEN: Final = OneShotGate()
-"""The gate of those that need not wait."""
+"""The gate of calls that need not wait."""
 OPEN.open()
 
 

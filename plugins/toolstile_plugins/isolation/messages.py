@@ -168,7 +168,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Take:
-    """A worker's request to run a handler; the fields are those of `DispatchedCall`."""
+    """A worker's request to run a handler, with the fields of `DispatchedCall`."""
 
     tool: str
     params: str

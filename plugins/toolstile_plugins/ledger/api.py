@@ -498,7 +498,7 @@ class HostLedger:
 
     Args:
         settings: The settings.
-        host: The host; None for one that is not open.
+        host: The host; None if the host is not open.
     """
 
     def __init__(self, settings: LedgerSettings, host: HostHandle | None = None) -> None:
