@@ -139,12 +139,16 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 CORE_LINES = 3636
 MAX_LINES = {
-    "toolstile_hookspecs": 17784,
-    "toolstile": 19835,
-    "toolstile_cli": 5845,
-    "toolstile_plugins": 55305,
+    "toolstile_hookspecs": 17784 + 350,
+    "toolstile": 19835 + 900,
+    "toolstile_cli": 5845 + 150,
+    "toolstile_plugins": 55305 + 1200,
 }
-"""The size of each package. An issue that adds lines states its share here before it begins."""
+"""The size of each package. An issue that adds lines states its share here before it begins.
+
+The second number is the share of what people can hold: transactions of several calls, stop, undo,
+one card for a turn, and children, because they are new; 2,600 lines in all.
+"""
 
 
 @pytest.mark.parametrize("package", MAX_LINES)
