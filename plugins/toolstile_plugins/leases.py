@@ -1,11 +1,14 @@
-"""The process that holds a lease, and the clock of leases on one machine."""
+"""The process that holds a lease on one machine.
+
+The clock of such leases is `time.monotonic`. Not the wall clock, because people and programs set it.
+Not the clock since boot, because each lease would end while the machine sleeps.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -53,14 +56,6 @@ class Process(NamedTuple):
         if self.space != here.space:
             return None
         return self == here or _lives(self.number, self.started)
-
-
-def monotonic() -> float:
-    """Return seconds since the boot of the machine, the same in all its processes."""
-    if sys.platform == "linux":
-        # This clock also runs while the machine sleeps, and cannot be set.
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
 
 
 @lru_cache(maxsize=1)

@@ -29,7 +29,7 @@ from toolstile_hookspecs.services.dispatcher import (
 )
 from toolstile_plugins.sqlite_file import SqliteFile
 from toolstile_plugins.workers.outcomes import KEPT, other_version, too_late, until_recorded
-from toolstile_plugins.workers.settings import WorkersSettings
+from toolstile_plugins.workers.settings import BEATS, WorkersSettings
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.settings import DatabaseSettings
@@ -120,8 +120,6 @@ CREATE TABLE IF NOT EXISTS toolstile_workers (
 _COLUMNS: Final = ", ".join(DispatchedCall._fields)
 _VALUES: Final = ", ".join("?" * len(DispatchedCall._fields))
 _INSERT: Final = f"INSERT OR IGNORE INTO toolstile_calls ({_COLUMNS}) VALUES ({_VALUES})"  # noqa: S608 - ours
-BEATS: Final = 5
-"""Heartbeats in a lease."""
 NOT_RUN: Final = DispatchState.NOT_RUN
 
 
@@ -243,8 +241,7 @@ class CallQueue:
         return max(time.monotonic() - rows[0][0], 0.0) if rows else None
 
     def _living(self) -> tuple[float, float]:
-        # Not the wall clock, because people and programs set it. Not the clock since boot,
-        # because after a sleep of the machine each worker would seem dead until its next heartbeat.
+        # A later heartbeat is of an earlier boot.
         now = time.monotonic()
         return now - self.lease, now + 1
 

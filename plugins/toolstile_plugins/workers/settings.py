@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from toolstile_hookspecs import HostHandle
     from toolstile_hookspecs.services.dispatcher import Dispatcher
 
+BEATS: Final = 5
+"""Heartbeats of a worker in a lease."""
 DAY: Final = 24 * 3600
 
 Seconds = Annotated[float, Field(gt=0, le=DAY, allow_inf_nan=False)]

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -136,6 +136,16 @@ class TestSqlite:
         monkeypatch.setattr(sqlite, "monotonic", lambda: -10_000.0)
         assert state_of(store) is EffectState.UNKNOWN
         store.close()
+
+    def test_a_lease_outlasts_a_sleep_of_its_machine(self, tmp_path, monkeypatch):
+        """A process in another container has slept as well, and goes on with its call."""
+        here, real = Process.current(), time.clock_gettime
+        with monkeypatch.context() as elsewhere, closing(SqliteStore(tmp_path / "l.db")) as store:
+            elsewhere.setattr(Process, "current", lambda: here._replace(space="container"))
+            store.claim(CLAIM, now=NOW)
+        monkeypatch.setattr(time, "clock_gettime", lambda clock: real(clock) + 3600)
+        with closing(SqliteStore(tmp_path / "l.db")) as store:
+            assert state_of(store) is EffectState.CLAIMED
 
 
 @pytest.mark.slow

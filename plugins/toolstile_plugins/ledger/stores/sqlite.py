@@ -14,6 +14,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import (
@@ -25,7 +26,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 from toolstile_hookspecs.services.session_store import SessionStore
-from toolstile_plugins.leases import Process, monotonic
+from toolstile_plugins.leases import Process
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import PAST
 from toolstile_plugins.sqlite_file import SqliteFile

@@ -29,9 +29,8 @@ from toolstile_plugins.workers.dbos.waiting import (
     explaining,
 )
 from toolstile_plugins.workers.outcomes import too_late
+from toolstile_plugins.workers.settings import BEATS
 
-BEATS: Final = 5
-"""Heartbeats within `dead_after`."""
 TICK: Final = 0.25
 """Seconds until the worker notices that it must stop."""
 _PATIENT: Final = 10**9
