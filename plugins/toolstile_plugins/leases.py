@@ -1,18 +1,21 @@
-"""The process that holds a lease on one machine.
+"""The process that holds a lease, and the clock of leases.
 
-The clock of such leases is `time.monotonic`. Not the wall clock, because people and programs set it.
-Not the clock since boot, because each lease would end while the machine sleeps.
+On one machine, leases go by `time.monotonic`. Not by the wall clock, because people and programs
+set it. Not by the clock since boot, because every lease would end while the machine sleeps. In a
+PostgreSQL database, leases go by the clock of the server.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from toolstile_hookspecs import Clock
 
 _PROC: Final = Path("/proc")
 _GONE: Final = frozenset({"Z", "X", "x"})
@@ -58,6 +61,13 @@ class Process(NamedTuple):
         return self == here or _lives(self.number, self.started)
 
 
+def now_of(store: object, clock: Clock) -> datetime:
+    """Return the time by the clock of a store that hosts share, else by the host's."""
+    ahead_of = getattr(store, "ahead_of", None)
+    now = clock.now()
+    return now if ahead_of is None else now + ahead_of(now)
+
+
 @lru_cache(maxsize=1)
 def _current(number: int) -> Process:
     status, space = _status(number), ""
@@ -70,6 +80,8 @@ def _boot() -> str:
     with suppress(OSError):
         return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     if sys.platform == "darwin":
+        import subprocess  # late: few hosts need it
+
         command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
         with suppress(OSError, subprocess.CalledProcessError):
             return subprocess.run(  # noqa: S603 - the system's own, with nothing from outside

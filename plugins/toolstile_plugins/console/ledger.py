@@ -19,7 +19,8 @@ from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, Ledger
 from toolstile_plugins.console.access import Access, Fields
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.pages import Pages, version_of, wants_json
-from toolstile_plugins.ledger.api import EffectLedger, now_of
+from toolstile_plugins.leases import now_of
+from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.entries import (
     Due,
     Finding,

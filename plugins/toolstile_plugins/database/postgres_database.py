@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MINUTE: Final = 60.0
 CONNECT: Final = 10
 """Seconds for connecting, and for a silent peer."""
 NOT_A_URL: Final = (
@@ -340,3 +343,21 @@ def is_pooled(connection: Connection) -> bool:
     """Tell whether a pooler is in between: its answers come from a different server process."""
     row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
     return row != (connection.info.backend_pid,)
+
+
+class ServerClock:
+    """The clock of the server, which counts for the hosts that share a store."""
+
+    _ahead, _ask_again = timedelta(), 0.0
+    _read: Callable[..., list[Any]]
+
+    def ahead_of(self, now: datetime) -> timedelta:
+        """Return by how much the server's clock is ahead of a host's, read once a minute.
+
+        Args:
+            now: The time by the host's clock.
+        """
+        if time.monotonic() >= self._ask_again:
+            ((there,),) = self._read("SELECT clock_timestamp()")
+            self._ahead, self._ask_again = there - now, time.monotonic() + MINUTE
+        return self._ahead

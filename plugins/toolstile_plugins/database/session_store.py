@@ -16,7 +16,12 @@ from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.approval_store import EventRecord
 from toolstile_hookspecs.services.session_store import Entry
 from toolstile_hookspecs.support.event_loop import is_on_loop
-from toolstile_plugins.database.postgres_database import PostgresDatabase, is_pooled, lock_of
+from toolstile_plugins.database.postgres_database import (
+    PostgresDatabase,
+    ServerClock,
+    is_pooled,
+    lock_of,
+)
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.inbox.sql import TABLES, SqlApprovals, SqliteApprovals
 from toolstile_plugins.sessions.counter import Held, SqlCounter
@@ -385,7 +390,7 @@ APPROVALS: Final = Part("approvals", (TABLES.format(**_POSTGRES),))
 """The tables of questions, grants and events."""
 
 
-class PostgresApprovals(SqlApprovals):
+class PostgresApprovals(ServerClock, SqlApprovals):
     """Questions in tables of a database, made at the first use."""
 
     # Locked, so that two processes deliver each event once and in order.

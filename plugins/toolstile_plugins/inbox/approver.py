@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final, TypeVar
@@ -217,21 +217,21 @@ class Approver:
                 # Because no answer to the question can count, a new question is asked.
                 self._inbox.end(question, QuestionState.WITHDRAWN)
                 before = question.ticket
-            elif question.state in ANSWERED and self._inbox.claim(question, now):
+            elif question.state in ANSWERED and self._inbox.claim(question):
                 self._is_answered = True
                 return question
             elif self._joins and waiting is None:
-                waiting = self._joined(question, now)
+                waiting = self._joined(question)
         if (granted := self._grants.answer_to(asked)) is not None:
             if waiting is not None:
                 self._inbox.end(waiting, QuestionState.WITHDRAWN)
             return granted
         return waiting or self._keep(replace(asked, shown_before=shown_before), before)
 
-    def _joined(self, question: Question, now: datetime) -> Question | None:
+    def _joined(self, question: Question) -> Question | None:
         """Return an open question if this call may wait with it, else None."""
         if self._waits:
-            if self._hold(question, now):
+            if self._hold(question):
                 return question
             if not question.owner:
                 return None  # because another call waits with it, for the people asked beside
@@ -259,7 +259,7 @@ class Approver:
         kept = self._inbox.seal.seal_call(question, call)
         self._inbox.ask(kept)
         if self._waits:
-            self._hold(kept, self._clock.now())
+            self._hold(kept)
         stored = self._inbox.store.get(kept.ticket) or kept
         self._end = self._end if stored.sealed == kept.sealed else None  # another process was first
         return stored
@@ -272,12 +272,12 @@ class Approver:
             # Before the poll, because an answer is stored before its task is done.
             lets_end = self._lets_end and all(task.done() for task in asked)
             if held_until - now < _HOLD / 2:
-                await self._off_loop(partial(self._hold, question, now))
+                await self._off_loop(partial(self._hold, question))
                 held_until = now + _HOLD
             found = await self._off_loop(partial(store.get, question.ticket))
             state = QuestionState.WITHDRAWN if found is None else found.state_at(now)
             if found is not None and state in ANSWERED:
-                if await self._off_loop(partial(self._hold, found, now)):
+                if await self._off_loop(partial(self._hold, found)):
                     self._end = None
                     return self._take(found)
             elif state is not QuestionState.WAITING:
@@ -292,9 +292,9 @@ class Approver:
             await pause(asked, max(self._inbox.settings.interval, _APART * len(_waiting)))
         return ApprovalAnswer.unanswered(WITHDRAWN)
 
-    def _hold(self, question: Question, now: datetime) -> bool:
+    def _hold(self, question: Question) -> bool:
         seconds = _HOLD.total_seconds()
-        return self._inbox.claim(question, now, holder=self._holder, seconds=seconds)
+        return self._inbox.claim(question, holder=self._holder, seconds=seconds)
 
     def _take(self, question: Question) -> ApprovalAnswer:
         self._ended.note(self._inbox, question, self._request.call.id)

@@ -60,6 +60,7 @@ from toolstile_plugins.approval.display import MASK, unmasked
 from toolstile_plugins.inbox.seal import Seal, SealedCall, without_cryptography
 from toolstile_plugins.inbox.settings import InboxSettings, refuse_within
 from toolstile_plugins.inbox.sql import SqliteApprovals
+from toolstile_plugins.leases import now_of
 
 log = logging.getLogger("toolstile.inbox")
 
@@ -343,13 +344,12 @@ class Inbox:
             log.exception("The answer to %s is not genuine.", question.ticket)
             return ApprovalAnswer.unanswered(FORGED)
 
-    def claim(
-        self, question: Question, now: datetime, *, holder: str = "", seconds: float | None = None
-    ) -> bool:
+    def claim(self, question: Question, *, holder: str = "", seconds: float | None = None) -> bool:
         """Claim the call of a question, by default for the `lease` of the settings.
 
         The holder can extend the claim by its name.
         """
+        now = now_of(self.store, self.clock)
         until = now + timedelta(seconds=seconds or self.settings.lease)
         return self.store.claim(question.ticket, holder or uuid4().hex, now, until)
 

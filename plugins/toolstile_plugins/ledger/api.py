@@ -42,6 +42,7 @@ from toolstile_hookspecs.services.ledger import (
     RecordedResult,
 )
 from toolstile_hookspecs.support.process import deferred_interrupts, new_id
+from toolstile_plugins.leases import now_of
 from toolstile_plugins.ledger.keys import as_recorded
 from toolstile_plugins.ledger.messages import failure
 from toolstile_plugins.ledger.settings import LedgerSettings
@@ -278,13 +279,6 @@ class EffectLedger:
 def decision_key(claim: Claim) -> str:
     """Return the key for journals to ask this ledger about a call after a crash."""
     return f"{DECIDER}:{claim.effect_id}:{claim.key}"
-
-
-def now_of(store: object, clock: Clock) -> datetime:
-    """Return the time by the clock of a store that hosts share, else by the host's."""
-    ahead_of = getattr(store, "ahead_of", None)
-    now = clock.now()
-    return now if ahead_of is None else now + ahead_of(now)
 
 
 def end_of(now: datetime, ttl: timedelta | None) -> datetime | None:

@@ -20,8 +20,9 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
 from toolstile_hookspecs.support.event_loop import is_on_loop, off_loop
 from toolstile_hookspecs.support.process import new_id
+from toolstile_plugins.leases import now_of
 from toolstile_plugins.ledger import messages as wording
-from toolstile_plugins.ledger.api import EffectLedger, is_unsettled, now_of
+from toolstile_plugins.ledger.api import EffectLedger, is_unsettled
 from toolstile_plugins.ledger.keys import (
     encoder,
     keys_of,

@@ -10,7 +10,8 @@ from typing import Final
 from toolstile_hookspecs import HostHandle, LedgerError
 from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, LedgerStore
 from toolstile_hookspecs.support.text import printable
-from toolstile_plugins.ledger.api import EffectLedger, now_of
+from toolstile_plugins.leases import now_of
+from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.entries import (
     Due,
     Finding,

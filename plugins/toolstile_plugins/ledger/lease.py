@@ -20,6 +20,7 @@ from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry,
 from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import deferred_interrupts
+from toolstile_plugins.leases import now_of
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import (
     EffectLedger,
@@ -27,7 +28,6 @@ from toolstile_plugins.ledger.api import (
     decision_key,
     end_of,
     gives_key_back,
-    now_of,
 )
 from toolstile_plugins.ledger.keys import printable_session
 

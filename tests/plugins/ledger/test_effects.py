@@ -36,8 +36,9 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.services.ledger import Claim, LedgerStore, RecordedResult
+from toolstile_plugins.leases import now_of
 from toolstile_plugins.ledger import EffectLedger, MemoryStore, ToolEffect
-from toolstile_plugins.ledger.api import decision_key, now_of
+from toolstile_plugins.ledger.api import decision_key
 from toolstile_plugins.ledger.keys import encoder, keys_of, printable
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 

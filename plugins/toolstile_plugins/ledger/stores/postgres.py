@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import platform
-import time
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import LedgerError, StateError
 from toolstile_hookspecs.services.ledger import RecordedResult
-from toolstile_plugins.database.postgres_database import PostgresDatabase
+from toolstile_plugins.database.postgres_database import PostgresDatabase, ServerClock
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.leases import Process
 from toolstile_plugins.ledger.stores.sqlite import (
@@ -33,10 +32,8 @@ _FINISH_OR_REFUSE: Final = (
 LEDGER: Final = Part("ledger", (TABLE.format(**_TYPES), OPEN))
 """The table of effects, which has no version if an early ledger made it."""
 
-MINUTE: Final = 60.0
 
-
-class PostgresStore(SqlStore):
+class PostgresStore(ServerClock, SqlStore):
     """Entries in a table of a PostgreSQL database; the first use makes the table.
 
     A claim lasts until its lease ends without a renewal, by the clock of the database; the clocks
@@ -60,18 +57,6 @@ class PostgresStore(SqlStore):
         super().__init__(database, lease)
         self.held = database
         self.held.require(LEDGER)
-        self._ahead, self._ask_again = timedelta(), 0.0
-
-    def ahead_of(self, now: datetime) -> timedelta:
-        """Return by how much the database's clock is ahead of a host's, read once a minute.
-
-        Args:
-            now: The time by the host's clock.
-        """
-        if time.monotonic() >= self._ask_again:
-            ((there,),) = self._read("SELECT clock_timestamp()")
-            self._ahead, self._ask_again = there - now, time.monotonic() + MINUTE
-        return self._ahead
 
     def finish_within(  # noqa: PLR0913 - the protocol's
         self,
