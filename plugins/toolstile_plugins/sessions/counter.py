@@ -1,4 +1,4 @@
-"""Counters in memory and in databases: all reserve in the same way."""
+"""Counters: all reserve in the same way, in memory or in a database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.counter import Counter, Reservation
-from toolstile_hookspecs.services.session_store import SessionStore
 
 _MANY: Final = 1000
 """The number of reservations above which the expired ones of all keys are removed."""
@@ -148,67 +147,6 @@ class MemoryCounter(BaseCounter):
     def _counting(self, place: Any, key: str, at: float) -> list[tuple[float, float]]:  # noqa: ARG002 - in memory
         found = self._held.get(key, {}).values()
         return [(each.amount, each.until) for each in found if each.counts(at)]
-
-
-_IS_THERE: Final = "SELECT 1 FROM toolstile_counts WHERE id = ? AND until > ?"
-# If a clock was set back by more than a window, earlier reservations do not count.
-_COUNTS: Final = "FROM toolstile_counts WHERE key = ? AND until > ? AND at - (until - at) <= ?"
-_SUM: Final = f"SELECT coalesce(sum(amount), 0) {_COUNTS}"
-_AMOUNTS: Final = f"SELECT amount, until {_COUNTS}"
-_SETTLE: Final = "UPDATE toolstile_counts SET amount = ? WHERE id = ?"
-_GIVE_BACK: Final = "DELETE FROM toolstile_counts WHERE id = ?"
-
-
-class SqlCounter(BaseCounter):
-    """A `Counter` in the database of a store of sessions; the statements suit both databases.
-
-    Within an open decision of the thread it counts in that transaction, else in a new one.
-    """
-
-    waits = True
-
-    def __init__(self, database: Any, store: SessionStore) -> None:
-        self._database, self.store = database, store
-
-    @property
-    def database(self) -> str:
-        """The file or address."""
-        return str(self._database.database)
-
-    def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
-        """Set the final amount of a reservation, 0 to release it; an unknown id has expired."""
-        check_amount(amount)
-        if not self._is_made():
-            return
-        if amount:
-            self._database.change(_SETTLE, self._written(amount), id)
-        else:
-            self._database.change(_GIVE_BACK, id)
-
-    def read(self, key: str, *, now: datetime) -> float:
-        """Return the sum of the reservations of a key."""
-        if not self._is_made():
-            return 0
-        at = now.timestamp()
-        return self._number(self._database.read(_SUM, key, at, at)[0][0])
-
-    def _has(self, place: Any, id_: str, at: float) -> bool:
-        return bool(place.execute(_IS_THERE, (id_, at)).fetchall())
-
-    def _counting(self, place: Any, key: str, at: float) -> list[tuple[float, float]]:
-        rows = place.execute(_AMOUNTS, (key, at, at)).fetchall()
-        return [(self._number(amount), until) for amount, until in rows]
-
-    def _is_made(self) -> bool:
-        """Return whether the table exists."""
-        return True
-
-    def _written(self, amount: float) -> Any:
-        return amount
-
-    def _number(self, amount: Any) -> float:
-        number: float = amount
-        return number
 
 
 def check_amount(amount: float) -> None:

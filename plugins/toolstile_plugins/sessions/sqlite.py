@@ -1,4 +1,4 @@
-"""Stored sessions in a database: the base of such stores, and the store in a SQLite file."""
+"""Stored sessions and counters in a database: the bases, and the stores in a SQLite file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import Durability, StateError
-from toolstile_hookspecs.services.session_store import Entry, SessionInfo
-from toolstile_plugins.sessions.counter import Held, SqlCounter
+from toolstile_hookspecs.services.session_store import Entry, SessionInfo, SessionStore
+from toolstile_plugins.sessions.counter import BaseCounter, Held, check_amount
 from toolstile_plugins.sqlite_file import SqliteFile
 
 _DELETED: Final = (
@@ -241,6 +241,67 @@ def fault_of_version(connection: sqlite3.Connection) -> tuple[str, str] | None:
 
 
 # --- Counters
+
+
+_COUNTED: Final = "SELECT 1 FROM toolstile_counts WHERE id = ? AND until > ?"
+# If a clock was set back by more than a window, earlier reservations do not count.
+_COUNTS: Final = "FROM toolstile_counts WHERE key = ? AND until > ? AND at - (until - at) <= ?"
+_SUM: Final = f"SELECT coalesce(sum(amount), 0) {_COUNTS}"
+_AMOUNTS: Final = f"SELECT amount, until {_COUNTS}"
+_SETTLE: Final = "UPDATE toolstile_counts SET amount = ? WHERE id = ?"
+_GIVE_BACK: Final = "DELETE FROM toolstile_counts WHERE id = ?"
+
+
+class SqlCounter(BaseCounter):
+    """A `Counter` in the database of a store of sessions; the statements suit both databases.
+
+    Within an open decision of the thread it counts in that transaction, else in a new one.
+    """
+
+    waits = True
+
+    def __init__(self, database: Any, store: SessionStore) -> None:
+        self._database, self.store = database, store
+
+    @property
+    def database(self) -> str:
+        """The file or address."""
+        return str(self._database.database)
+
+    def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
+        """Set the final amount of a reservation, 0 to release it; an unknown id has expired."""
+        check_amount(amount)
+        if not self._is_made():
+            return
+        if amount:
+            self._database.change(_SETTLE, self._written(amount), id)
+        else:
+            self._database.change(_GIVE_BACK, id)
+
+    def read(self, key: str, *, now: datetime) -> float:
+        """Return the sum of the reservations of a key."""
+        if not self._is_made():
+            return 0
+        at = now.timestamp()
+        return self._number(self._database.read(_SUM, key, at, at)[0][0])
+
+    def _has(self, place: Any, id_: str, at: float) -> bool:
+        return bool(place.execute(_COUNTED, (id_, at)).fetchall())
+
+    def _counting(self, place: Any, key: str, at: float) -> list[tuple[float, float]]:
+        rows = place.execute(_AMOUNTS, (key, at, at)).fetchall()
+        return [(self._number(amount), until) for amount, until in rows]
+
+    def _is_made(self) -> bool:
+        """Return whether the table exists."""
+        return True
+
+    def _written(self, amount: float) -> Any:
+        return amount
+
+    def _number(self, amount: Any) -> float:
+        number: float = amount
+        return number
 
 
 # Because the column has no type, whole numbers stay whole numbers in sums.
