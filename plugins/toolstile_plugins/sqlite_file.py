@@ -414,6 +414,24 @@ class SqliteFile:
         self._reading.release()
 
 
+class SqlTables:
+    """The base of stores with tables in a `SqliteFile` or a `PostgresDatabase`."""
+
+    waits = True
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+
+    @property
+    def database(self) -> str:
+        """The file or address, by the name that all stores in the database have for it."""
+        return str(self._database.database)
+
+    def close(self) -> None:
+        """Close the database; the next use opens it again. A fork leaves its parent's open."""
+        self._database.close()
+
+
 _MAY_WRITE: Final = "Let this process write to the file and its directory"
 _ANOTHER: Final = "It is damaged, or another program's: name another file, or put a copy back"
 _REMEDIES: Final = (

@@ -22,7 +22,7 @@ from toolstile_hookspecs.services.approval_store import (
     QuestionState,
 )
 from toolstile_hookspecs.services.json_forms import ANSWER, QUESTION
-from toolstile_plugins.sqlite_file import SqliteFile
+from toolstile_plugins.sqlite_file import SqliteFile, SqlTables
 
 log = logging.getLogger("toolstile.inbox")
 
@@ -96,18 +96,18 @@ _EARLIER = ("answer", "by", "via", "at", "reason")
 """The fields of an answer as earlier versions stored them: in a list."""
 
 
-class SqlApprovals:
+class SqlApprovals(SqlTables):
     """Questions, grants and events in tables of a database; an `ApprovalStore`.
 
     `altered` is the place of an altered question, and a remedy, for messages.
     """
 
-    waits = True
     _alone: str = ""
     """The SQL that locks the rows of a SELECT for the rest of a transaction."""
 
     def __init__(self, database: Any, altered: tuple[str, str]) -> None:
-        self._database, self._altered = database, altered
+        super().__init__(database)
+        self._altered = altered
 
     def _read(self, select: str, *values: Any) -> list[Any]:
         return list(self._database.read(select, *values))
@@ -115,10 +115,6 @@ class SqlApprovals:
     def _tell(self, hear: Callable[[EventRecord], object], event: EventRecord) -> None:
         # Within the transaction that marks the event as delivered.
         hear(event)
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again."""
-        self._database.close()
 
     def add(self, question: Question, expiry: EventRecord | None = None) -> None:
         row = (

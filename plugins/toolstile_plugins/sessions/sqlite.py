@@ -15,7 +15,7 @@ from uuid import uuid4
 from toolstile_hookspecs import Durability, StateError
 from toolstile_hookspecs.services.session_store import Entry, SessionInfo, SessionStore
 from toolstile_plugins.sessions.counter import BaseCounter, Held, check_amount
-from toolstile_plugins.sqlite_file import SqliteFile
+from toolstile_plugins.sqlite_file import SqliteFile, SqlTables
 
 _DELETED: Final = (
     "The stored session {session} was deleted meanwhile, so nothing can be added to it. Close "
@@ -36,20 +36,11 @@ _LIST: Final = (
 )
 
 
-class SqlSessions(ABC):
+class SqlSessions(SqlTables, ABC):
     """The entries of sessions in a table of a database; a `SessionStore`."""
 
-    waits = True
     _moment = "max(decided_at)"
     """The SQL of the time of the last decision, in seconds."""
-
-    def __init__(self, database: Any) -> None:
-        self._database = database
-
-    @property
-    def database(self) -> str:
-        """The file or address."""
-        return str(self._database.database)
 
     def has_moved(self, session_id: str, number: int) -> bool:
         """Tell whether there are entries after a number."""
@@ -82,10 +73,6 @@ class SqlSessions(ABC):
         """Remove a session; the ids of its decisions stay known."""
         with self.deciding(session_id) as decision:
             return self._remove(decision.transaction, session_id, _ALL) > 0
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again. A fork leaves its parent's open."""
-        self._database.close()
 
     def _remove(self, transaction: Any, session_id: str, number: int) -> int:
         """Remove the entries up to a number; return how many they were."""
@@ -252,21 +239,15 @@ _SETTLE: Final = "UPDATE toolstile_counts SET amount = ? WHERE id = ?"
 _GIVE_BACK: Final = "DELETE FROM toolstile_counts WHERE id = ?"
 
 
-class SqlCounter(BaseCounter):
+class SqlCounter(SqlTables, BaseCounter):
     """A `Counter` in the database of a store of sessions; the statements suit both databases.
 
     Within an open decision of the thread it counts in that transaction, else in a new one.
     """
 
-    waits = True
-
     def __init__(self, database: Any, store: SessionStore) -> None:
-        self._database, self.store = database, store
-
-    @property
-    def database(self) -> str:
-        """The file or address."""
-        return str(self._database.database)
+        super().__init__(database)
+        self.store = store
 
     def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
         """Set the final amount of a reservation, 0 to release it; an unknown id has expired."""

@@ -27,7 +27,7 @@ from toolstile_hookspecs.services.dispatcher import (
     run_once,
     withdraw,
 )
-from toolstile_plugins.sqlite_file import SqliteFile
+from toolstile_plugins.sqlite_file import SqliteFile, SqlTables
 from toolstile_plugins.workers.outcomes import KEPT, other_version, too_late, until_recorded
 from toolstile_plugins.workers.settings import BEATS, WorkersSettings
 
@@ -144,7 +144,7 @@ class Standing(NamedTuple):
         return None if is_open else outcome
 
 
-class CallQueue:
+class CallQueue(SqlTables):
     """The calls, their marks and their workers; each method is one transaction.
 
     Args:
@@ -154,23 +154,19 @@ class CallQueue:
     """
 
     def __init__(self, path: Path, lease: float, durability: Durability = "power") -> None:
-        self._file = SqliteFile(path, durability, "calls of workers", _prepare)
+        super().__init__(SqliteFile(path, durability, "calls of workers", _prepare))
         self.lease = lease
-        self.marks = SqliteMarks(self._file)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        self.marks = SqliteMarks(self._database)
 
     def version(self) -> int:
         """Return a number that changes when another process changes the file."""
-        return int(self._file.read("PRAGMA data_version")[0][0])
+        return int(self._database.read("PRAGMA data_version")[0][0])
 
     # --- for hosts ---
 
     def enter(self, calls: Sequence[DispatchedCall]) -> None:
         """Queue calls, except calls that are queued or have ended."""
-        with self._file.writing() as connection:
+        with self._database.writing() as connection:
             for call in calls:
                 mark = self.marks.get(call.key)
                 if mark is None or (call.repeatable and _is_unknown(mark)):
@@ -181,7 +177,7 @@ class CallQueue:
 
     def standing(self, keys: Collection[str]) -> dict[str, Standing]:
         """Return the marks of calls and whether they are queued, by key."""
-        rows = self._file.read(
+        rows = self._database.read(
             "SELECT wanted.value, starts.token, starts.outcome, calls.key FROM json_each(?) wanted "
             "LEFT JOIN toolstile_starts starts ON starts.key = wanted.value "
             "LEFT JOIN toolstile_calls calls ON calls.key = wanted.value",
@@ -194,7 +190,7 @@ class CallQueue:
 
     def look_after(self) -> None:
         """Release the calls of dead workers, and refuse calls that no worker will begin."""
-        with self._file.writing() as connection:
+        with self._database.writing() as connection:
             dead = "DELETE FROM toolstile_workers WHERE NOT (seen BETWEEN ? AND ?)"
             connection.execute(dead, self._living())
             # Also the calls of workers that were removed earlier, with calls unfinished.
@@ -207,7 +203,7 @@ class CallQueue:
 
     def release(self, key: str) -> None:
         """Queue a call for another worker if it may still begin, else remove it."""
-        with self._file.writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(
                 "UPDATE toolstile_calls SET worker = NULL WHERE key = ? AND ending IS NULL AND "
                 "(repeatable OR key NOT IN (SELECT key FROM toolstile_starts))",
@@ -219,7 +215,7 @@ class CallQueue:
 
     def withdraw(self, key: str, *, ending: str | None = None) -> DispatchOutcome | None:
         """Keep a call from beginning; if it runs, note the reason to end it and return None."""
-        with self._file.writing() as connection:
+        with self._database.writing() as connection:
             mark = withdraw(self.marks, key) or self.marks.get(key)
             assert mark is not None  # noqa: S101 - `withdraw` or an attempt has made it
             if _is_unknown(mark) and self.heartbeat(key) is not None:
@@ -233,7 +229,7 @@ class CallQueue:
 
     def heartbeat(self, key: str) -> float | None:
         """Return the age of the last heartbeat of a call's worker; None without a living worker."""
-        rows = self._file.read(
+        rows = self._database.read(
             "SELECT seen FROM toolstile_calls calls JOIN toolstile_workers ON id = worker "
             "WHERE calls.key = ? AND seen BETWEEN ? AND ?",
             *(key, *self._living()),
@@ -283,11 +279,11 @@ class CallQueue:
     def beat(self, worker: str, tools: Mapping[str, str | None]) -> None:
         """Record a heartbeat of a worker; a worker that was declared dead returns."""
         statement = "INSERT OR REPLACE INTO toolstile_workers VALUES (?, ?, ?)"
-        self._file.change(statement, worker, json.dumps(tools), time.monotonic())
+        self._database.change(statement, worker, json.dumps(tools), time.monotonic())
 
     def leave(self, worker: str) -> None:
         """Remove a worker that has ended, and outcomes that are too old."""
-        with self._file.writing() as connection:
+        with self._database.writing() as connection:
             connection.execute("DELETE FROM toolstile_workers WHERE id = ?", (worker,))
             connection.execute(
                 "DELETE FROM toolstile_starts WHERE outcome IS NOT NULL AND made_at < ?",
@@ -304,9 +300,9 @@ class CallQueue:
             "(SELECT 1 FROM json_each(?) WHERE json_extract(value, '$[0]') = tool AND "
             "json_extract(value, '$[1]') IS version) ORDER BY priority DESC, number LIMIT ?"
         )
-        if not self._file.read(found, wanted, 1):
+        if not self._database.read(found, wanted, 1):
             return []
-        with self._file.writing() as connection:
+        with self._database.writing() as connection:
             rows = connection.execute(found, (wanted, number)).fetchall()
             for row in rows:
                 connection.execute(
@@ -316,14 +312,16 @@ class CallQueue:
 
     def to_end(self, worker: str) -> list[tuple[str, str]]:
         """Return the keys of a worker's calls to end, each with the reason."""
-        return self._file.read(
+        return self._database.read(
             "SELECT key, ending FROM toolstile_calls WHERE worker = ? AND ending IS NOT NULL",
             worker,
         )
 
     def drop(self, worker: str, key: str) -> None:
         """Remove a call whose outcome is recorded."""
-        self._file.change("DELETE FROM toolstile_calls WHERE key = ? AND worker = ?", key, worker)
+        self._database.change(
+            "DELETE FROM toolstile_calls WHERE key = ? AND worker = ?", key, worker
+        )
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

@@ -10,7 +10,6 @@ from toolstile_hookspecs import LedgerError, StateError
 from toolstile_hookspecs.services.ledger import RecordedResult
 from toolstile_plugins.database.postgres_database import PostgresDatabase, ServerClock
 from toolstile_plugins.database.schema import Part
-from toolstile_plugins.leases import Process
 from toolstile_plugins.ledger.stores.sqlite import (
     COLUMNS,
     FINISH,
@@ -80,10 +79,7 @@ class PostgresStore(ServerClock, SqlStore):
             raise LedgerError(str(error)) from error
 
     def _owner(self) -> str:
-        return f"{platform.node()} {Process.current()}"
-
-    def _lease_value(self, seconds: float | None = None) -> float:
-        return self._seconds if seconds is None else seconds
+        return f"{platform.node()} {super()._owner()}"
 
     def _is_lapsed(self, row: Row) -> bool:
         return bool(row[18])

@@ -29,7 +29,7 @@ from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.leases import Process
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import PAST
-from toolstile_plugins.sqlite_file import SqliteFile
+from toolstile_plugins.sqlite_file import SqliteFile, SqlTables
 
 Row = Sequence[Any]
 
@@ -127,20 +127,19 @@ _UNREADABLE: Final = (ValueError, TypeError, OverflowError, AttributeError)
 """The errors of a row with values that no store has written."""
 
 
-class SqlStore(ABC):
+class SqlStore(SqlTables, ABC):
     """A ledger's entries in the table `toolstile_effects` of a database.
 
     Subclasses tell whether a claim has lapsed.
     """
 
-    waits = True
     _columns: str = COLUMNS
     """The selected columns, and the values that `_is_lapsed` looks at."""
     _lease_now: str = "?"
     """The SQL of a lease that begins now, with a place for each of `_lease_values`."""
 
     def __init__(self, database: Any, lease: float) -> None:
-        self._database = database
+        super().__init__(database)
         self.lease: float | None = lease
         self._seconds = lease
         select = f"SELECT {self._columns} FROM toolstile_effects"  # noqa: S608 - our own columns
@@ -160,15 +159,6 @@ class SqlStore(ABC):
             f"{select} WHERE state <> 'done' AND {open_ones} ORDER BY created_at, key"
         )
 
-    @property
-    def database(self) -> str:
-        """The file or address, as a session store in it names it, too."""
-        return str(self._database.database)
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again. A fork leaves its parent's open."""
-        self._database.close()
-
     def _read(self, query: str, *values: Any) -> list[Any]:
         try:
             return cast("list[Any]", self._database.read(query, *values))
@@ -186,13 +176,13 @@ class SqlStore(ABC):
     def _is_lapsed(self, row: Row) -> bool:
         """Return whether the claim or hold in a row has lapsed."""
 
-    @abstractmethod
     def _owner(self) -> str:
         """Return the text that stands for this process."""
+        return str(Process.current())
 
-    @abstractmethod
     def _lease_value(self, seconds: float | None = None) -> float:
         """Return the value for `_lease_now`; `seconds` in place of the store's own lease."""
+        return self._seconds if seconds is None else seconds
 
     def get(self, key: str) -> LedgerEntry | None:
         rows = self._read(self._select_one, key)
@@ -451,11 +441,8 @@ class SqliteStore(SqlStore):
                 run("DETACH other")
         return int(taken)
 
-    def _owner(self) -> str:
-        return str(Process.current())
-
     def _lease_value(self, seconds: float | None = None) -> float:
-        return monotonic() + (self._seconds if seconds is None else seconds)
+        return monotonic() + super()._lease_value(seconds)
 
     def _is_lapsed(self, row: Row) -> bool:
         owner, lease = row[15], row[16]
