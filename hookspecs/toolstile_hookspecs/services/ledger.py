@@ -8,10 +8,10 @@ another call. `toolstile_hookspecs.testing.LedgerStoreContract` tests a store.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from toolstile_hookspecs.context import ToolContext
@@ -267,3 +267,27 @@ class SettlesUnknown(Protocol):
             expires_at: The end of the result; None for never.
             token: The hold; None for a person, who needs none.
         """
+
+
+_FORMERLY: Final = ((LedgerStore, "mark_unknown", "doubt"), (SettlesUnknown, "defer", "put_off"))
+"""Protocols, methods that were renamed, and their former names."""
+
+
+def with_renamed_methods(store: LedgerStore) -> LedgerStore:
+    """Return a store; its class gets each renamed method that it has by the former name.
+
+    Because plugins for version 1.0 of the contract need no change, there is no warning.
+    """
+    for protocol, name, former in _FORMERLY:
+        # A subclass of the protocol inherits an empty method, which records nothing.
+        empty = getattr(protocol, name)
+        if hasattr(store, former) and getattr(type(store), name, empty) is empty:
+            setattr(type(store), name, _by_name(former))
+    return store
+
+
+def _by_name(former: str) -> Callable[..., bool]:
+    def method(store: Any, *args: Any, **options: Any) -> bool:
+        return bool(getattr(store, former)(*args, **options))
+
+    return method

@@ -22,6 +22,7 @@ from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.handles import Dialect, ExecutorHandle, HostHandle
 from toolstile_hookspecs.results import ToolResult
+from toolstile_hookspecs.services.ledger import LedgerStore, with_renamed_methods
 from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Category, Consequence, Tool
 
@@ -69,6 +70,8 @@ class Contract:
             return
         if inspect.isclass(given):
             self._fail(name, f"gives the class {given.__name__}. Let it return an instance")
+        if protocol is LedgerStore:
+            with_renamed_methods(given)
         wanted = {*getattr(protocol, "__annotations__", ()), *vars(protocol)}
         missing = sorted(each for each in wanted if each[0] != "_" and not hasattr(given, each))
         if missing:

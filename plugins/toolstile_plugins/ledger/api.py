@@ -40,6 +40,7 @@ from toolstile_hookspecs.services.ledger import (
     LedgerEntry,
     LedgerStore,
     RecordedResult,
+    with_renamed_methods,
 )
 from toolstile_hookspecs.support.process import deferred_interrupts, new_id
 from toolstile_plugins.leases import now_of
@@ -163,7 +164,7 @@ class EffectLedger:
     def __init__(
         self, store: LedgerStore | None = None, *, clock: Clock | None = None, wait: float = 30.0
     ) -> None:
-        self.store: LedgerStore = MemoryStore() if store is None else store
+        self.store = MemoryStore() if store is None else with_renamed_methods(store)
         # The same store if it can record within the decision of a session store.
         self.joining = self.store if isinstance(self.store, JoinsDecision) else None
         self.wait = wait
