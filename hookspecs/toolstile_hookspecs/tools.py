@@ -118,7 +118,7 @@ class Tool(Generic[P, R]):
         timeout: Seconds until the call times out, None for never.
         isolation: `process` runs the handler, which must be importable, in its own process.
         tags: For filtering.
-        version: Its version, as SemVer 2.0 has it, where tools are versioned by themselves.
+        version: Its version by SemVer 2.0, if the tool has a version apart from its package.
         depends_on: Names of tools it calls itself; without one of them it is not offered.
         wire_name: Its name at its origin, which models may use, too.
         origin: The origin of a tool with a foreign name, such as a server. Its wire name then

@@ -111,7 +111,7 @@ class Terminal:
         """Write a line.
 
         Args:
-            text: Its text, in which nothing is read as markup.
+            text: Its text; markup has no effect.
             whole: Whether the terminal breaks a text that is too long.
         """
         line = Text(text) if isinstance(text, str) else text

@@ -68,7 +68,7 @@ class Governed(Protocol):
 
 
 class PromptRules:
-    """The rules under which the tools of a prompt are called, as everything is now.
+    """The rules that apply at this moment to the tools of a prompt.
 
     Attributes:
         shared: The rules of all tools, from the prompt, the host and plugins' hooks.

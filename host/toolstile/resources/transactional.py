@@ -224,11 +224,11 @@ class ExclusivePart:
     def prepare(self) -> Awaitable[None] | None:
         """Check that nothing builds on this call's changes, and let the resource prepare them.
 
-        A nested call that was cancelled and is about to end is waited for.
+        Waits for a nested call that was cancelled and is about to end.
 
         Raises:
-            ResourceBusyError: When a nested call that has not ended still uses it.
-            Exception: Whatever a resource raises that cannot keep it.
+            ResourceBusyError: If a nested call that has not ended still uses the resource.
+            Exception: Any error of a resource that cannot keep the changes.
         """
         if self._is_about_to_be_free():
             return self._prepare_when_free()

@@ -151,7 +151,7 @@ def _killed(stage: _Stage) -> Proof:
 def _approved(stage: _Stage) -> Proof:
     # A person may edit the call, so the last question counts.
     asked: list[dict[str, Any]] = [{"path": "notes/old.md", "diff": None, "exists": False}]
-    without = "" if sys.stdin.isatty() else "standard input is no terminal"
+    without = "" if sys.stdin.isatty() else "standard input is not a terminal"
     stand_in = "--yes was given" if stage.args.yes else without
 
     def exists(path: str) -> bool:

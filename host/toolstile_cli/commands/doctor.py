@@ -56,8 +56,8 @@ SIGNS: Final = {
 }
 
 _NOT_STARTED: Final = (
-    "Nothing was started but what offers tools late, such as MCP servers: `toolstile plugins` "
-    "starts all plugins, and tells which cannot be."
+    "Only plugins that offer tools late, such as MCP servers, were started: `toolstile plugins` "
+    "starts all plugins, and shows which fail."
 )
 Area = tuple[str, Iterable[Diagnostic]]
 
@@ -217,7 +217,7 @@ def of_configuration(host: Host) -> Iterator[Diagnostic]:
     else:
         yield Diagnostic.ok("configuration", f"{settings.path}")
     survived = "a loss of power" if settings.durability == "power" else "the death of a process"
-    yield Diagnostic.ok("durability", f"{settings.durability}: what is kept survives {survived}.")
+    yield Diagnostic.ok("durability", f"{settings.durability}: stored data survives {survived}.")
     # The names only: a value may be a secret.
     variables = sorted(
         name for name, value in os.environ.items() if value and name.startswith(PREFIX)
@@ -233,7 +233,7 @@ def of_configuration(host: Host) -> Iterator[Diagnostic]:
     if overrides is not None and not overrides.is_file():
         yield Diagnostic.error(
             f"prompt overrides {overrides}",
-            "There is no such file.",
+            "The file does not exist.",
             "Write it with `toolstile prompt --overrides`, or fix prompt_overrides.",
         )
     for file in sorted(

@@ -109,7 +109,7 @@ def run(host: Host, args: argparse.Namespace) -> int:
 
 
 def _is_example(args: argparse.Namespace) -> bool:
-    """Return whether an example's session is run, in which calls fail on purpose."""
+    """Return whether an example's session is run; some of its calls fail on purpose."""
     return args.file is None
 
 
@@ -125,7 +125,7 @@ def _read(host: Host, args: argparse.Namespace) -> list[UserTurn]:
         raise UsageError("no calls to run; give a FILE, - for standard input, or --example.")
     turns = read_turns(text, source, host.dialects)
     if not any(turn.calls for turn in turns):
-        say("note", f"{source} is a recorded conversation, in which the model made no call.")
+        say("note", f"{source} is a recorded conversation without a call.")
     return turns
 
 

@@ -79,7 +79,7 @@ def _schema(tool: Tool[Any, Any], kind: str = "warning") -> dict[str, Any] | Non
         say(
             kind,
             f"the params of {tool.name} have no JSON Schema ({error.message.rstrip('.')}). Use "
-            "types that JSON has, or say with pydantic's WithJsonSchema what is meant.",
+            "types that JSON has, or give a schema with pydantic's WithJsonSchema.",
         )
         return None
 

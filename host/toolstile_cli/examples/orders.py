@@ -4,7 +4,7 @@
 
 Its state is a slice of the session, changed by events through a pure reducer. Because
 every call works on a branch of the session, a call that fails leaves no trace there.
-A tool that changes nothing else is `contained`; one that hands over to the carrier is not.
+A tool that changes nothing else is `contained`; the tool that calls the carrier is not.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     toolstile mcp --example workspace
 
 The directory is a copy of the files beside this one, which is removed in the end. The tools of
-this plugin know nothing of the plugin that makes the workspace: they use whatever `Filesystem`
-there is. What a call changes is kept when it succeeds, and gone without a trace when it fails.
+this plugin do not depend on the plugin that makes the workspace: they use any `Filesystem`. The
+changes of a call are kept if the call succeeds, and rolled back if it fails.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def work_on_a_copy(args: argparse.Namespace) -> dict[str, str]:
     """Return the setting that makes the workspace a fresh copy.
 
     Raises:
-        ConfigurationError: When the example's own session would change somebody else's files.
+        ConfigurationError: If the example's session would change files of the user.
     """
     if getattr(args, "workspace", None) is not None:
         if args.command == "run" and args.file is None:

@@ -48,8 +48,7 @@ def settings_findings(record: LoadedPlugin) -> Iterator[Diagnostic]:
         yield Diagnostic.error(
             "settings",
             f"{model.__qualname__} has no docstring.",
-            f"Say in one what the table [plugins.{record.origin.name}] is for, and what each key "
-            "means.",
+            f"Describe in one the table [plugins.{record.origin.name}] and each of its keys.",
         )
         return
     texts = _texts(model, record.plugin)
@@ -171,12 +170,12 @@ def _schemas(tool: Tool[Any, Any]) -> Iterator[Fault]:
             check_schema(codec.schema())
         except PydanticUserError as error:
             yield (
-                f"There is no JSON Schema of its {what}: {error.message.rstrip('.')}.",
-                "Use types that JSON has, or say with pydantic's WithJsonSchema what is meant.",
+                f"Its {what} has no JSON Schema: {error.message.rstrip('.')}.",
+                "Use types that JSON has, or give a schema with pydantic's WithJsonSchema.",
             )
         except ValueError as error:
             cause = f"The JSON Schema of its {what} {error}."
-            yield cause, "Correct what the type says of its schema."
+            yield cause, "Correct the schema that the type gives."
 
 
 def _arguments(tool: Tool[Any, Any]) -> Iterator[Fault]:
@@ -191,7 +190,7 @@ def _arguments(tool: Tool[Any, Any]) -> Iterator[Fault]:
             f"Its {noun} {', '.join(bare)} {verb} no description{f'; {told}' if strange else ''}"
         )
         yield (
-            f"{cause}; a model has to guess what to give.",
+            f"{cause}; a model must guess the values.",
             "Describe each in the docstring, under `Args:`, or with Annotated[..., '...'].",
         )
     elif strange:
@@ -277,7 +276,7 @@ def _members_of(made: type[Any]) -> Iterator[Fault]:
             yield f"{made.__qualname__} has no method {name}, which every policy has.", remedy
     if "name" not in fields(made) and not hasattr(made, "name"):
         yield (
-            f"{made.__qualname__} has no name, by which its decisions and its memory are known.",
+            f"{made.__qualname__} has no name, which its decisions and its memory need.",
             'Give it a field, name: str = ""; the host fills it in.',
         )
 
@@ -337,7 +336,7 @@ def undefined_name(model: type[Any]) -> str | None:
         TypeAdapter(model).rebuild(force=True, raise_errors=True)
     except PydanticUndefinedAnnotation as error:
         return error.name
-    except Exception:  # noqa: BLE001 - a class can take part in this; what else it lacks is told elsewhere
+    except Exception:  # noqa: BLE001 - code of a class runs here; other checks report its faults
         return None
     return None
 

@@ -128,7 +128,7 @@ def _import_remedy(
     if not place and report.source == "entry point":
         return (
             f'Fix the entry point `{report.name} = "{report.location}"` in pyproject.toml, or add '
-            "what it names; then install it again."
+            "the module that it names; then install it again."
         )
     return fault.remedy if isinstance(error, ModuleNotFoundError) else "Fix it there."
 

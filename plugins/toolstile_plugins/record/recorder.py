@@ -98,7 +98,7 @@ class Recorder:
         self._file.append(written({"kind": kind, **said}))
 
     def close(self) -> None:
-        """Write that the run ended with the number of lost calls, and close the file."""
+        """Write the end of the run with the number of lost calls, and close the file."""
         try:
             if self._lost and not self._begun:
                 self._begin()

@@ -44,7 +44,7 @@ def test_an_argument_is_described_by_the_type_that_it_refers_to(kind):
 @pytest.mark.parametrize("kind", [str, str | None, Bare, Bare | None, list[Described], Tree])
 def test_an_argument_of_which_nothing_is_said_is_named(kind):
     (cause,) = found_with(kind)
-    assert cause == "Its argument to has no description; a model has to guess what to give."
+    assert cause == "Its argument to has no description; a model must guess the values."
 
 
 def test_what_a_docstring_describes_under_another_name_is_told_beside_it():
@@ -60,7 +60,7 @@ def test_what_a_docstring_describes_under_another_name_is_told_beside_it():
     (finding,) = tool_findings([send], {}, {"send"})
     assert finding.text == (
         "Its argument text has no description; the docstring describes txt, which it does not "
-        "take; a model has to guess what to give."
+        "take; a model must guess the values."
     )
 
 

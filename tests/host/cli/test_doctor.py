@@ -39,7 +39,7 @@ def test_where_nothing_is_wrong_it_says_so(toolstile, folder):
     before = sorted(folder.iterdir())
     status, out, err = toolstile("doctor", plugin=False)
     assert (status, err) == (0, "")
-    assert "\n Nothing is wrong.\n Nothing was started but what offers tools late" in out
+    assert "\n Nothing is wrong.\n Only plugins that offer tools late" in out
     assert "✓ pydantic: " in out
     assert "✓ configuration: " in out
     assert sorted(folder.iterdir()) == before
@@ -136,8 +136,8 @@ def test_an_approver_that_is_not_there(doctor):
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ("", "power: what is kept survives a loss of power."),
-        ('durability = "process"', "process: what is kept survives the death of a process."),
+        ("", "power: stored data survives a loss of power."),
+        ('durability = "process"', "process: stored data survives the death of a process."),
     ],
 )
 def test_the_durability_is_shown(doctor, config, told):

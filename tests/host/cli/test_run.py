@@ -244,9 +244,7 @@ def test_of_a_conversation_without_calls_it_is_said_that_there_are_none(toolstil
     (folder / "chat.json").write_text(json.dumps([{"role": "user", "content": "Hello."}]))
     status, out, err = toolstile("run", "chat.json", "--json")
     assert (status, out) == (0, "")
-    assert err == (
-        "toolstile: note: chat.json is a recorded conversation, in which the model made no call.\n"
-    )
+    assert err == ("toolstile: note: chat.json is a recorded conversation without a call.\n")
 
 
 @pytest.mark.slow

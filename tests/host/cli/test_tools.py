@@ -165,7 +165,7 @@ def toolstile_sections():
     return [MarkdownSection(key="odd", title="Odd", tools=[first, odd, last])]
 '''
 NO_SCHEMA = "the params of odd have no JSON Schema ("
-REMEDY = "say with pydantic's WithJsonSchema what is meant."
+REMEDY = "give a schema with pydantic's WithJsonSchema."
 
 
 @pytest.fixture
