@@ -480,8 +480,8 @@ def test_an_entry_point_that_names_what_is_not_there_is_to_be_mended(toolstile, 
     _, out, _ = toolstile("check", "room_kit", "--json", plugin=False)
     (finding,) = [each for each in json.loads(out)["findings"] if each["where"] == "import"]
     assert finding["remedy"] == (
-        f'Fix the entry point `room_kit = "{entry}"` in pyproject.toml, or add what it names; '
-        "then install it again."
+        f'Fix the entry point `room_kit = "{entry}"` in pyproject.toml, or add the module '
+        "that it names; then install it again."
     )
 
 
