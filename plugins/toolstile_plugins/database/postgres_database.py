@@ -352,11 +352,7 @@ class ServerClock:
     _read: Callable[..., list[Any]]
 
     def ahead_of(self, now: datetime) -> timedelta:
-        """Return by how much the server's clock is ahead of a host's, read once a minute.
-
-        Args:
-            now: The time by the host's clock.
-        """
+        """Return by how much the server's clock is ahead of `now`, read once a minute."""
         if time.monotonic() >= self._ask_again:
             ((there,),) = self._read("SELECT clock_timestamp()")
             self._ahead, self._ask_again = there - now, time.monotonic() + MINUTE

@@ -135,8 +135,8 @@ T = TypeVar("T")
 
 ENDED_ELSEWHERE: Final = "Another process continued the call."
 _ENDS: Final = {QuestionState.EXPIRED: LATE, QuestionState.WITHDRAWN: WITHDRAWN}
-_HOLD: Final = timedelta(seconds=30)
-"""The time until the claim of a waiting call expires if its process dies."""
+_HOLD: Final = 30.0
+"""Seconds until the claim of a waiting call expires if its process dies."""
 _APART: Final = 0.04
 """Minimum seconds between two polls of all waiting calls, to leave the processor to others."""
 _waiting: Final[set[str]] = set()
@@ -266,14 +266,14 @@ class Approver:
 
     async def _look(self, question: Question, asked: Asked) -> ApprovalAnswer:
         """Poll for the answer; without one, the call may end as pending."""
-        store, held_until = self._inbox.store, self._clock.now() + _HOLD
+        store, renewal = self._inbox.store, self._clock.monotonic() + _HOLD / 2
         while not self._request.withdrawn.aborted:
             now = self._clock.now()
             # Before the poll, because an answer is stored before its task is done.
             lets_end = self._lets_end and all(task.done() for task in asked)
-            if held_until - now < _HOLD / 2:
+            if self._clock.monotonic() >= renewal:
                 await self._off_loop(partial(self._hold, question))
-                held_until = now + _HOLD
+                renewal = self._clock.monotonic() + _HOLD / 2
             found = await self._off_loop(partial(store.get, question.ticket))
             state = QuestionState.WITHDRAWN if found is None else found.state_at(now)
             if found is not None and state in ANSWERED:
@@ -293,8 +293,7 @@ class Approver:
         return ApprovalAnswer.unanswered(WITHDRAWN)
 
     def _hold(self, question: Question) -> bool:
-        seconds = _HOLD.total_seconds()
-        return self._inbox.claim(question, holder=self._holder, seconds=seconds)
+        return self._inbox.claim(question, holder=self._holder, seconds=_HOLD)
 
     def _take(self, question: Question) -> ApprovalAnswer:
         self._ended.note(self._inbox, question, self._request.call.id)

@@ -28,7 +28,13 @@ from toolstile_hookspecs.services.dispatcher import (
     withdraw,
 )
 from toolstile_plugins.sqlite_file import SqliteFile, SqlTables
-from toolstile_plugins.workers.outcomes import KEPT, other_version, too_late, until_recorded
+from toolstile_plugins.workers.outcomes import (
+    KEPT,
+    mark_of,
+    other_version,
+    too_late,
+    until_recorded,
+)
 from toolstile_plugins.workers.settings import BEATS, WorkersSettings
 
 if TYPE_CHECKING:
@@ -76,11 +82,6 @@ class SqliteMarks:
         """Return the mark of a key, None if it has none."""
         rows = self._file.read("SELECT token, outcome FROM toolstile_starts WHERE key = ?", key)
         return mark_of(*rows[0]) if rows else None
-
-
-def mark_of(token: str, outcome: str | None) -> StartMark:
-    """Return a mark from the columns of its row."""
-    return StartMark(token, None if outcome is None else DispatchOutcome.from_json(outcome))
 
 
 _TABLES: Final = (
@@ -153,6 +154,8 @@ class CallQueue(SqlTables):
         lease: Seconds after which a worker without a heartbeat counts as dead.
     """
 
+    _database: SqliteFile
+
     def __init__(self, path: Path, lease: float, durability: Durability = "power") -> None:
         super().__init__(SqliteFile(path, durability, "calls of workers", _prepare))
         self.lease = lease
@@ -194,24 +197,23 @@ class CallQueue(SqlTables):
             dead = "DELETE FROM toolstile_workers WHERE NOT (seen BETWEEN ? AND ?)"
             connection.execute(dead, self._living())
             # Also the calls of workers that were removed earlier, with calls unfinished.
-            for (key,) in connection.execute(
-                "SELECT key FROM toolstile_calls WHERE worker IS NOT NULL AND worker NOT IN "
-                "(SELECT id FROM toolstile_workers)"
-            ).fetchall():
-                self.release(key)
+            self._release("worker NOT IN (SELECT id FROM toolstile_workers)")
             self._refuse(connection)
 
     def release(self, key: str) -> None:
         """Queue a call for another worker if it may still begin, else remove it."""
+        self._release("key = ?", key)
+
+    def _release(self, which: str, *values: str) -> None:
+        # A call that waits stays, because without workers even NULL is NOT IN their ids.
+        taken = f"WHERE worker IS NOT NULL AND {which}"
         with self._database.writing() as connection:
             connection.execute(
-                "UPDATE toolstile_calls SET worker = NULL WHERE key = ? AND ending IS NULL AND "
+                f"UPDATE toolstile_calls SET worker = NULL {taken} AND ending IS NULL AND "  # noqa: S608 - ours
                 "(repeatable OR key NOT IN (SELECT key FROM toolstile_starts))",
-                (key,),
+                values,
             )
-            connection.execute(
-                "DELETE FROM toolstile_calls WHERE key = ? AND worker IS NOT NULL", (key,)
-            )
+            connection.execute(f"DELETE FROM toolstile_calls {taken}", values)  # noqa: S608 - ours
 
     def withdraw(self, key: str, *, ending: str | None = None) -> DispatchOutcome | None:
         """Keep a call from beginning; if it runs, note the reason to end it and return None."""

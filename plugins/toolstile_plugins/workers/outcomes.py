@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from typing import Any, Final, TypeVar
 
 from toolstile_hookspecs import CallRefused, StateError, Tool
-from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
+from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState, StartMark
 from toolstile_hookspecs.support.text import for_model
 
 T = TypeVar("T")
@@ -19,6 +19,11 @@ KEPT: Final = 7 * 24 * 3600.0
 LONGEST_PAUSE: Final = 15.0
 """The maximum of seconds between attempts to record an outcome."""
 _logger = logging.getLogger("toolstile.workers")
+
+
+def mark_of(token: str, outcome: str | None) -> StartMark:
+    """Return a mark from the columns of its row."""
+    return StartMark(token, None if outcome is None else DispatchOutcome.from_json(outcome))
 
 
 def until_recorded(record: Callable[[], T]) -> T:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome, StartMark
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.database.schema import Part
-from toolstile_plugins.workers.outcomes import KEPT, until_recorded
+from toolstile_plugins.workers.outcomes import KEPT, mark_of, until_recorded
 
 WORKERS: Final = Part(
     "workers",
@@ -168,17 +168,13 @@ class PostgresStarts:
 
     def get(self, key: str) -> StartMark | None:
         """Return the mark of a key, None if it has none."""
-        for token, outcome in self._database.read(_GET, key):
-            return StartMark(token, _outcome(outcome))
-        return None
+        rows = self._database.read(_GET, key)
+        return mark_of(*rows[0]) if rows else None
 
     def find(self, keys: Sequence[str]) -> dict[str, FoundMark]:
         """Return the marks of the keys that have one."""
         rows = self._database.read(_FOUND, list(keys))
-        return {
-            key: FoundMark(StartMark(token, _outcome(outcome)), age)
-            for key, token, outcome, age in rows
-        }
+        return {key: FoundMark(mark_of(token, outcome), age) for key, token, outcome, age in rows}
 
     def cancel(self, key: str) -> None:
         """Ask the worker of a running attempt to end it."""
@@ -217,7 +213,3 @@ class PostgresStarts:
 
 def _columns(outcome: DispatchOutcome | None) -> tuple[Any, Any]:
     return (None, None) if outcome is None else (outcome.state.value, outcome.to_json())
-
-
-def _outcome(text: str | None) -> DispatchOutcome | None:
-    return None if text is None else DispatchOutcome.from_json(text)
