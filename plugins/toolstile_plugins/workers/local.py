@@ -197,23 +197,25 @@ class CallQueue(SqlTables):
             dead = "DELETE FROM toolstile_workers WHERE NOT (seen BETWEEN ? AND ?)"
             connection.execute(dead, self._living())
             # Also the calls of workers that were removed earlier, with calls unfinished.
-            self._release("worker NOT IN (SELECT id FROM toolstile_workers)")
+            # One query in most cases, because this method also runs whenever calls are submitted.
+            for (key,) in connection.execute(
+                "SELECT key FROM toolstile_calls WHERE worker IS NOT NULL AND worker NOT IN "
+                "(SELECT id FROM toolstile_workers)"
+            ).fetchall():
+                self.release(key)
             self._refuse(connection)
 
     def release(self, key: str) -> None:
         """Queue a call for another worker if it may still begin, else remove it."""
-        self._release("key = ?", key)
-
-    def _release(self, which: str, *values: str) -> None:
-        # A call that waits stays, because without workers even NULL is NOT IN their ids.
-        taken = f"WHERE worker IS NOT NULL AND {which}"
         with self._database.writing() as connection:
             connection.execute(
-                f"UPDATE toolstile_calls SET worker = NULL {taken} AND ending IS NULL AND "  # noqa: S608 - ours
+                "UPDATE toolstile_calls SET worker = NULL WHERE key = ? AND ending IS NULL AND "
                 "(repeatable OR key NOT IN (SELECT key FROM toolstile_starts))",
-                values,
+                (key,),
             )
-            connection.execute(f"DELETE FROM toolstile_calls {taken}", values)  # noqa: S608 - ours
+            connection.execute(
+                "DELETE FROM toolstile_calls WHERE key = ? AND worker IS NOT NULL", (key,)
+            )
 
     def withdraw(self, key: str, *, ending: str | None = None) -> DispatchOutcome | None:
         """Keep a call from beginning; if it runs, note the reason to end it and return None."""
