@@ -137,7 +137,8 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
     assert lines_of(core) <= CORE_LINES
 
 
-CORE_LINES = 3636
+CORE_LINES = 3636 + 90
+"""The second number is for transactions, children and undo: a hook, a handle and four fields."""
 MAX_LINES = {
     "toolstile_hookspecs": 17784 + 350,
     "toolstile": 19835 + 900,

@@ -104,6 +104,11 @@ from toolstile_hookspecs.execution.schemas import (
     PromptSchema as PromptSchema,
     ToolSchema as ToolSchema,
 )
+from toolstile_hookspecs.execution.transaction_end import (
+    TransactionEnded as TransactionEnded,
+    TransactionFailed as TransactionFailed,
+    TransactionStatus as TransactionStatus,
+)
 from toolstile_hookspecs.handles import (
     Catalog as Catalog,
     Command as Command,

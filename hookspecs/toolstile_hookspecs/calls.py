@@ -175,6 +175,7 @@ class ToolInvoked:
         result_secrets: The secrets in the value, by its type or schema.
         principal: The user or the program for whom it ran, without claims and credentials.
         request: The request at the time of the call; empty if it ended before its checks.
+        transaction: The id of the transaction that the call is part of, or None.
     """
 
     call: ToolCall
@@ -203,6 +204,7 @@ class ToolInvoked:
     result_secrets: tuple[str, ...] = field(default=(), repr=False)
     principal: Principal | None = None
     request: Sequence[RequestTurn] = field(default=(), repr=False)
+    transaction: str | None = None
 
     if not TYPE_CHECKING:
 
@@ -254,6 +256,11 @@ class ToolInvoked:
     def success(self) -> bool:
         """True when the call succeeded."""
         return self.status is Status.SUCCEEDED
+
+    @property
+    def pending(self) -> bool:
+        """True when another event tells whether the changes of the call are kept."""
+        return self.pending_parent or (self.transaction is not None and self.success)
 
     @property
     def shown_arguments(self) -> Any:

@@ -123,6 +123,7 @@ class ToolContext:
         inflight: Calls of this session that were admitted and have not ended.
         tool_call: The call itself.
         parent: The context of the call that made this one, or None.
+        transaction: The context of the transaction that a top-level call is part of, or None.
         control: The host behind the methods; None in a context made by hand.
 
     Example:
@@ -148,6 +149,7 @@ class ToolContext:
     inflight: Sequence[InflightCall] = ()
     tool_call: ToolCall | None = None
     parent: ToolContext | None = field(default=None, repr=False)
+    transaction: ToolContext | None = None
     control: CallControl | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol, Self, Unpack
 
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import Outcome, ToolCall
@@ -21,6 +21,7 @@ from toolstile_hookspecs.execution.options import (
     ResumeArguments,
 )
 from toolstile_hookspecs.execution.principal import RequestTexts
+from toolstile_hookspecs.execution.transaction_end import TransactionEnded
 from toolstile_hookspecs.limits import Clock
 from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
 from toolstile_hookspecs.resources import ResourceResolver
@@ -107,6 +108,49 @@ class ExecutorHandle(Protocol):
 
     def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
         """Open the sections that a call asked for, and render the prompt again."""
+
+    def transaction(self, title: str, *, timeout: float | None = None) -> TransactionHandle:
+        """Begin a transaction: one decision keeps the changes of all its calls, or of none.
+
+        Args:
+            title: The title, for people.
+            timeout: Seconds after which it is rolled back, None for never.
+        """
+
+
+class TransactionHandle(ExecutorHandle, Protocol):
+    """Dispatches calls that are kept together: at the end of its block, or by `commit`.
+
+    Attributes:
+        id: Its id, which the events of its calls name.
+        ended: The event of its end; None before.
+    """
+
+    id: str
+    ended: TransactionEnded | None
+
+    def changes(self) -> str:
+        """Return the changes that the calls have made together so far, without secrets."""
+
+    def commit(self) -> None:
+        """Keep everything, or raise `TransactionFailed`."""
+
+    def acommit(self) -> Awaitable[None]:
+        """Keep everything, or raise `TransactionFailed`."""
+
+    def rollback(self, reason: str = ...) -> None:
+        """Put everything back."""
+
+    def arollback(self, reason: str = ...) -> Awaitable[None]:
+        """Put everything back."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *error: object) -> None: ...
 
 
 class HostHandle(Protocol):

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from toolstile_hookspecs.context import ToolContext
     from toolstile_hookspecs.diagnostics import Diagnostic
     from toolstile_hookspecs.errors import SnapshotError
+    from toolstile_hookspecs.execution.transaction_end import TransactionEnded
     from toolstile_hookspecs.handles import Catalog, Command, Dialect, HostHandle
     from toolstile_hookspecs.policies import PolicyDecision
     from toolstile_hookspecs.resources import Binding
@@ -429,4 +430,18 @@ def toolstile_telemetry(
         >>> @hookimpl
         ... def toolstile_telemetry(event, state):
         ...     state.insert(event.tool_name, event.status)
+    """
+
+
+@hookspec
+def toolstile_transaction(event: TransactionEnded, settings: Any, state: Any) -> None:
+    """Observe the end of a transaction, which decides on the changes of its calls.
+
+    Called once for every transaction and savepoint, when nothing can change its end any more. An
+    exception is logged and changes nothing.
+
+    Example:
+        >>> @hookimpl
+        ... def toolstile_transaction(event, state):
+        ...     state.settle(event.id, event.status)
     """

@@ -7,17 +7,21 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from weakref import WeakSet
 
 from toolstile.drivers.async_driver import AsyncDriver
-from toolstile.drivers.job import Step
+from toolstile.drivers.job import Step, WaitFor
+from toolstile.drivers.limit import ENDLESS
 from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import read_answer
 from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.call_control import CallControlImpl
 from toolstile.pipeline.environment import Environment, ExecutorHost, Resumption
+from toolstile.pipeline.hook_calls import observe
 from toolstile.pipeline.plan import (
     DispatchOptions,
     DispatchTable,
@@ -26,16 +30,18 @@ from toolstile.pipeline.plan import (
     changing_sections,
     shown_of,
 )
-from toolstile.pipeline.review import DryRun
 from toolstile.pipeline.stages import life_of
+from toolstile.pipeline.transaction_root import TransactionRoot
 from toolstile.policies.persistence import PolicyStore
 from toolstile.prompt_overrides import set_up
 from toolstile.resources.bindings import ResourceRegistry
+from toolstile.resources.exclusive import CURRENT, OneShotGate
 from toolstile.resources.reserving import counting_apart
 from toolstile.runtime import runtime_of
 from toolstile.state.request_slice import add_turns, turns_of
 from toolstile_hookspecs import (
     Approver,
+    Deadline,
     ForeignCall,
     OpenedSections,
     Outcome,
@@ -46,17 +52,22 @@ from toolstile_hookspecs import (
     RenderedPrompt,
     Secret,
     Section,
+    SessionProtocol,
     StateError,
     Tool,
     ToolCall,
     ToolContext,
     ToolstileError,
+    TransactionEnded,
+    TransactionFailed,
+    TransactionStatus,
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
 from toolstile_hookspecs.execution.options import Progress, ResumeArguments
 from toolstile_hookspecs.execution.principal import RequestTexts, one_principal
+from toolstile_hookspecs.support.process import OF_PARENT
 
 if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
@@ -83,16 +94,17 @@ class Executor:
         options: Everything else.
     """
 
-    def __init__(self, host: ExecutorHost, options: ExecutorOptions) -> None:
+    def __init__(self, host: ExecutorHost, options: ExecutorOptions) -> None:  # noqa: PLR0915 - one line each
         configuration = host.configuration
         self.engine = host.engine
         self.clock = options.clock or host.clock
         self.monotonic = self.clock.monotonic
         self.catalog = host.catalog
-        self.session = options.session or host.session_of(options.session_id)
-        self.session_id = self.session.id
-        self.journal = self.session.journal
-        self.runtime = runtime_of(self.session)
+        self.home = options.session or host.session_of(options.session_id)
+        self.session: Any = self.home
+        self.session_id = self.home.id
+        self.journal = self.home.journal
+        self.runtime = runtime_of(self.home)
         self.approver: Approver | None = options.approver or host.approver
         self.approval_timeout = configuration.approval_timeout
         self.max_arguments, self.max_text = configuration.max_arguments, configuration.max_text
@@ -105,9 +117,12 @@ class Executor:
         self.on_progress: Progress | None = options.on_progress
         self.dry_run = options.dry_run
         self.attributes = _DRY if options.dry_run else NO_META
-        self.rehearsal: DryRun | None = None
+        self.within: TransactionRoot | None = None
+        self.transactions: WeakSet[Transaction] = WeakSet()
         approve_diff, hear = configuration.approve_diff, options.on_answer
-        self._manner = DispatchOptions(configuration.timeout, approve_diff, options.dry_run, hear)
+        self._manner = DispatchOptions(
+            configuration.timeout, approve_diff, options.dry_run, hear=hear
+        )
         self._host = host
         prompt, own = options.prompt, (options.tags, options.without_tags)
         if options.tools or any(own):
@@ -161,7 +176,7 @@ class Executor:
             rehearsal = self._rehearse()
             rehearsal.request = (*rehearsal.request, *turns)
         else:
-            add_turns(self.session._store, turns)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - nobody else writes it
+            add_turns(self.home._store, turns)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - nobody else writes it
 
     def dispatch(self, call: ToolCall, *, using: ForeignCall | None = None) -> Outcome:
         """Dispatch a call and wait for it; on an event loop use `adispatch`.
@@ -279,8 +294,8 @@ class Executor:
 
     def rehearsed(self) -> str:
         """Return the changes that all calls of a dry run together would make."""
-        rehearsal = self.rehearsal
-        return NO_CHANGES if rehearsal is None else self.engine.sync.drive(rehearsal.changes())
+        within = self.within
+        return NO_CHANGES if within is None else self.engine.sync.drive(within.changes())
 
     def close(self) -> None:
         """Refuse calls, end a dry run, and close the resources that were built, last first.
@@ -292,8 +307,8 @@ class Executor:
         self.retire(_CLOSED)
         try:
             # It stays: a call that has begun before it would be kept.
-            if self.rehearsal is not None:
-                self.engine.sync.drive(self.rehearsal.give_up())
+            if self.within is not None:
+                self.engine.sync.drive(self.within.give_up(_CLOSED))
         finally:
             self.resources.close()
 
@@ -318,6 +333,43 @@ class Executor:
     async def __aexit__(self, *error: object) -> None:
         """Close the resources without blocking the loop."""
         await asyncio.to_thread(self.close)
+
+    def transaction(self, title: str, *, timeout: float | None = None) -> Transaction:
+        """Begin a transaction: one decision keeps the changes of all its calls, or of none.
+
+        Until its end, neither the disk nor the session nor another executor sees any of it; its
+        own calls see what earlier ones have changed. Only contained tools can be called in it.
+
+        Args:
+            title: The title, for people.
+            timeout: Seconds after which it is rolled back, None for never.
+
+        Returns:
+            The transaction: a context manager, sync or async, that dispatches as an executor does.
+
+        Raises:
+            StateError: The executor or its host is closed.
+
+        Example:
+            >>> from toolstile import Host, ToolCall, tool
+            >>> @tool(contained=True)
+            ... def book(context, city: str) -> str:
+            ...     \"\"\"Book a night.\"\"\"
+            ...     context.session[str].append(city)
+            ...     return f"Booked {city}."
+            >>> with Host(discover=False, tools=[book]) as host, host.executor() as tools:
+            ...     with tools.transaction("a trip") as work:
+            ...         _ = work.dispatch(ToolCall("book", {"city": "Bern"}))
+            ...         _ = work.dispatch(ToolCall("book", {"city": "Rome"}))
+            ...         before = tools.session[str].all()
+            ...     before, tools.session[str].all()
+            ((), ('Bern', 'Rome'))
+        """
+        if self.retired is not None:
+            raise StateError(self.retired)
+        made = Transaction(self, title, timeout)
+        self.transactions.add(made)
+        return made
 
     new_control = CallControlImpl
 
@@ -361,14 +413,16 @@ class Executor:
         Args:
             request: The exception that `dispatch` raised.
         """
-        opened = OpenedSections.of(self.session) | set(request.section_keys)
-        self.session[OpenedSections].replace(OpenedSections(opened))
+        opened = OpenedSections.of(self.home) | set(request.section_keys)
+        self.home[OpenedSections].replace(OpenedSections(opened))
         return self.prompt.render(self.session, self.resources)
 
     def retire(self, why: str = _HOST_CLOSED) -> None:
         """Refuse calls from now on, and say why; have what running ones run elsewhere ended."""
         self.refuse(why)
         self.runtime.tell_abandoned(self)
+        for each in list(self.transactions):
+            each.retire(why)
 
     def refuse(self, why: str) -> None:
         """Refuse calls from now on, and say why; running ones go on, as those of a parent do."""
@@ -385,15 +439,17 @@ class Executor:
         prompt = self.prompt
         self._changing = changing_sections(prompt)
         self._shown = self._shown_now()
-        return self.engine.plans.of(self._host, prompt, self.session, self._manner, self._shown)
+        return self.engine.plans.of(self._host, prompt, self.home, self._manner, self._shown)
 
-    def _rehearse(self) -> DryRun:
+    def _rehearse(self) -> TransactionRoot:
         with self._beginning:
-            rehearsal = self.rehearsal = self.rehearsal or DryRun(self)
-            return rehearsal
+            within = self.within
+            if within is None:
+                within = self.within = TransactionRoot(self, "dry run", keeps=False)
+            return within
 
     def _shown_now(self) -> Hashable:
-        return shown_of(self._changing, self.session, self.catalog)
+        return shown_of(self._changing, self.home, self.catalog)
 
     def _keep(self) -> PolicyStore | None:
         """Load the stored records of policies; return their store, if any policy has one."""
@@ -403,14 +459,14 @@ class Executor:
         if not kept:
             return None
         keeper = PolicyStore(kept, self._kept_apart)
-        keeper.load(self.session, self.runtime.kept)
+        keeper.load(self.home, self.runtime.kept)
         return None if self.dry_run else keeper
 
     def _set_up_once(self, sections: Iterable[Section]) -> None:
         present = {id(section): section for section in sections}
         for known, section in present.items():
             if known not in self._set_up:
-                set_up(section, self.session, self.catalog)
+                set_up(section, self.home, self.catalog)
                 self._set_up[known] = section
         self._set_up = present
 
@@ -466,6 +522,189 @@ class Executor:
         # The class has the defaults of most fields, so that a call's context need not.
         fields = vars(context).items()
         return {key: value for key, value in fields if getattr(ToolContext, key, ...) is not value}
+
+
+# --- Transactions
+
+
+class Transaction(Executor):
+    """Calls that one decision keeps, or none of them; made by `Executor.transaction`.
+
+    Leaving its block keeps them; an exception, or `rollback`, leaves nothing of them.
+
+    Attributes:
+        id: Its id, which the events of its calls name.
+        title: The title, for people.
+        ended: The event of its end; None before.
+    """
+
+    def __init__(self, executor: Executor, title: str, timeout: float | None) -> None:
+        # The same session, principal and resources; no resource is opened for it.
+        vars(self).update(vars(executor))
+        self.title, self._above = title, executor
+        self.ended: TransactionEnded | None = None
+        self.transactions = WeakSet()
+        self._plans = None
+        self._manner = replace(self._manner, keeps_together=True)
+        limit = None if timeout is None else Deadline.after(timeout, clock=self.clock)
+        root = self._root = self.within = TransactionRoot(executor, title, deadline=limit)
+        self.id, self.deadline = root.call_made.id, root.deadline
+        self.context_fields = {**self.context_fields, "transaction": root.context}
+        self.event_fields = {**self.event_fields, "transaction": self.id}
+        self._decided, self._ends, self._is_given_up = OneShotGate(), threading.Lock(), False
+        if timeout is not None:
+            timer = threading.Timer(timeout, self._end_aside, ("Its time was over.",))
+            timer.daemon = True
+            timer.start()
+
+    @property
+    def session(self) -> SessionProtocol:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The session as the calls of the transaction have changed it so far."""
+        return self._root.context.session
+
+    def changes(self) -> str:
+        """Return the changes that the calls have made together so far, without secrets."""
+        return self.engine.sync.drive(self._root.changes())
+
+    def request(self, said: RequestTexts) -> None:
+        """Add to the request of the session, for later calls; the words stay at a rollback."""
+        self._above.request(said)
+        self._root.request = (*self._root.request, *turns_of(said, self.principal, self.clock))
+
+    def commit(self) -> None:
+        """Keep everything; after `rollback` it does nothing.
+
+        Raises:
+            TransactionFailed: Nothing was kept, because of a conflict, a rule or a participant, or
+                it is unknown which changes were kept. Says which of them, and why.
+        """
+        self._raise(self.engine.sync.drive(self._end(on_loop=False)))
+
+    async def acommit(self) -> None:
+        """Keep everything; see `commit`."""
+        self._raise(await self.engine.asynchronous.drive(self._end(on_loop=True)))
+
+    def rollback(self, reason: str = "It was rolled back.") -> None:
+        """Put everything back; after the end it does nothing."""
+        self._is_given_up = True
+        self.engine.sync.drive(self._end(reason, on_loop=False))
+
+    async def arollback(self, reason: str = "It was rolled back.") -> None:
+        """Put everything back; see `rollback`."""
+        self._is_given_up = True
+        await self.engine.asynchronous.drive(self._end(reason, on_loop=True))
+
+    def close(self) -> None:
+        """Roll it back, if it has not ended; the resources are its executor's."""
+        self.retire(_CLOSED)
+
+    def retire(self, why: str = _HOST_CLOSED) -> None:
+        """Refuse calls from now on, and put everything back."""
+        self.runtime.tell_abandoned(self)
+        self.engine.sync.drive(self._end(why, on_loop=False))
+
+    def __enter__(self) -> Self:
+        # A call in the block that would wait for a lock of the transaction is refused at once.
+        self._root.around = CURRENT.get()
+        CURRENT.set(self._root)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        CURRENT.set(self._root.around)
+        if error[1] is None:
+            self.commit()
+        else:
+            self.rollback(_raised(error[1]))
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *error: object) -> None:
+        CURRENT.set(self._root.around)
+        if error[1] is None:
+            await self.acommit()
+        else:
+            await self.arollback(_raised(error[1]))
+
+    def __del__(self) -> None:
+        if self.ended is None and self._process == os.getpid():
+            # Not here: the collector runs in any thread, and a rollback may wait.
+            args = ("It was forgotten before its end.",)
+            threading.Thread(target=self._end_aside, args=args, daemon=True).start()
+
+    def __repr__(self) -> str:
+        """Return the title, and how it ended."""
+        return (
+            f"<Transaction {self.title!r}: {'open' if self.ended is None else self.ended.status}>"
+        )
+
+    def _end_aside(self, reason: str) -> None:
+        self.engine.sync.drive(self._end(reason, on_loop=False))
+
+    def _end(self, reason: str | None = None, *, on_loop: bool) -> Generator[Step, Any, Any]:
+        """Keep everything, or put it back for a reason; return the exception that prevented it."""
+        if self._process != os.getpid():
+            raise StateError(OF_PARENT)
+        if not self._ends.acquire(blocking=False):
+            if not self._decided.granted:
+                yield WaitFor(self._decided, ENDLESS)
+            return None
+        root, error = self._root, None
+        try:
+            for each in list(self.transactions):
+                why = "The transaction around it has ended."
+                yield from each._end(why, on_loop=on_loop)  # noqa: SLF001 - of the same class
+            if reason is None:
+                status, why, error = yield from root.finish(self, on_loop=on_loop)
+            else:
+                root.on_loop = on_loop
+                status, why = TransactionStatus.ROLLED_BACK, reason
+                yield from root.give_up(reason)
+            self.ended = TransactionEnded(
+                id=self.id,
+                title=self.title,
+                status=status,
+                calls=tuple(each.call.call_made.id for each in root.joined),
+                session_id=self.session_id,
+                timestamp=root.timestamp,
+                duration=self.monotonic() - root.started,
+                reason=why,
+                parent_id=getattr(self._above, "id", None),
+                reruns=root.reruns,
+                principal=self.principal and self.principal.public(),
+            )
+            self._publish(self.ended)
+        finally:
+            self.refuse(f"{root.name} has ended. Dispatch by its executor, or begin another.")
+            self._decided.open()
+        return error
+
+    def _publish(self, ended: TransactionEnded) -> None:
+        """Tell the plugins of the end, and of the ends of the savepoints that depend on it."""
+        above = self._above.within
+        if ended.status is TransactionStatus.COMMITTED and above is not None:
+            above.inner += [*self._root.inner, ended]
+            return
+        hooks = self._host.plugins.implementations("toolstile_transaction")
+        for each in (*self._root.inner, ended):
+            told = replace(each, status=ended.status, reason=ended.reason)
+            observe(self._root, hooks, "toolstile_transaction", told)
+
+    def _raise(self, error: BaseException | None) -> None:
+        """Raise if it was not kept, unless the application has put it back itself."""
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        ended = self.ended
+        assert ended is not None  # noqa: S101 - it has ended
+        if ended.status is not TransactionStatus.COMMITTED and not self._is_given_up:
+            told = ended.reason
+            if self.title not in told:
+                told = f"{self._root.name} was not kept: {told}"
+            raise TransactionFailed(told, ended) from error
+
+
+def _raised(error: object) -> str:
+    return f"Its block raised {type(error).__name__}."
 
 
 # --- Batches

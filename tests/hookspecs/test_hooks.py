@@ -27,9 +27,10 @@ IN_CALL_ORDER = [
     "toolstile_on_result",
     "toolstile_rollback",
     "toolstile_telemetry",
+    "toolstile_transaction",
 ]
 
-RETURNS_NOTHING = {"toolstile_rollback", "toolstile_telemetry"}
+RETURNS_NOTHING = {"toolstile_rollback", "toolstile_telemetry", "toolstile_transaction"}
 
 SECTION = re.compile(r"^(Args|Returns|Example):\n(.*?)(?=^\w|\Z)", re.MULTILINE | re.DOTALL)
 

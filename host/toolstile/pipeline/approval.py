@@ -102,8 +102,8 @@ def redeem(call: ActiveCall, resumption: Resumption) -> Staged:
 def _take_back(call: ActiveCall, resumption: Resumption) -> None:
     call.resumption = resumption
     token = resumption.redeemed = call.executor.seal.redeem(resumption.token, bearer_of(call))
-    # A nested call has no decision apart from its caller's.
-    if ticket_of(call) is None or call.parent is not None:
+    # A nested call, or a call of a transaction, is decided with others.
+    if ticket_of(call) is None or call.parent is not None or call.executor.within is not None:
         token.spend()
     else:
         token.hold()

@@ -125,7 +125,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
     context: ToolContext
     reruns: int
     turns: CommitQueue | None
-    """The queue for the turn to commit: the session's, its parent's or the dry run's own."""
+    """The queue for the turn to commit: the session's, its parent's or its transaction's."""
     undone: bool
     """True once the participants were taken to be rolled back; later ones come too late."""
     committed: bool
@@ -266,12 +266,12 @@ class ActiveCall(Lifetime["ActiveCall"]):
     def fork(self) -> None:
         """Fork a branch from the newest state, with its own resources and context."""
         executor, parent = self.executor, self.parent
+        above = parent or executor.within
         if not self.opened:
-            self.control = executor.new_control(self, None if parent is None else parent.control)
+            self.control = executor.new_control(self, None if above is None else above.control)
         control = self.control
-        above = parent or executor.rehearsal
         if above is None:
-            store = executor.session._store  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
+            store = executor.home._store  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
             branch = self.branch = Branch(store)
             slices = store.head.slices
             # The call stays under this request, however often it forks.
@@ -318,7 +318,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         """
         if self.turns is not None:
             return self.turns.gates.get(self)
-        above = self.parent or self.executor.rehearsal
+        above = self.parent or self.executor.within
         # First: interrupted right after it has the turn, it would keep it for good.
         turns = self.turns = self.executor.runtime.turns if above is None else above.child_turns()
         gate = turns.take(self)
@@ -381,7 +381,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
     def _leave_place(self, claim: Claim) -> None:
         """Let the next call of a serial tool begin, once all of this one is kept or put back."""
         if self.scope.ended:
-            claim.leave()
+            within = self.executor.within if self.committed and self.parent is None else None
+            claim.leave(None if within is None else within.keep_place(claim))
 
     def cut_off(self, reason: str) -> None:
         """Close everything that the handler could still change; see `Lifetime`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -142,8 +142,9 @@ class CallControlImpl:
 
     @property
     def is_over(self) -> bool:
-        """True when the top-level call around it has ended."""
-        return self._call.root.ended
+        """True when the top-level call around it has ended, and with it the transaction."""
+        root = self._call.root
+        return root.ended and (root.executor.within is None or root.executor.within.is_over)
 
     def keep(self, effect_id: str) -> CallRecord:
         """Return the call's record, and mark the session as holding its changes."""
@@ -188,9 +189,9 @@ class CallControlImpl:
         return self._call.cancellation
 
     @property
-    def root_id(self) -> ActiveCall:
-        """The id of the call's tree."""
-        return self._call.root
+    def root_id(self) -> Hashable:
+        """The id of the call's tree; the calls of a transaction are one tree."""
+        return self._call.root if self.parent is None else self.parent.root_id
 
     def before_exclusive(self, kind: type[Any]) -> OneShotGate | None:
         """Return the gate to wait at before the call takes an exclusive resource.

@@ -246,7 +246,7 @@ def _admit(
 
 
 def _reserve(call: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> None:
-    keeper, session = call.executor.keeper, call.executor.session
+    keeper, session = call.executor.keeper, call.executor.home
     if keeper is None:
         _take_places(call, rules, resources)
         return
@@ -265,7 +265,7 @@ def _reserve(call: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> None:
 
 
 def _take_places(call: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> None:
-    session, apart = call.executor.session, _apart(call)
+    session, apart = call.executor.home, _apart(call)
     before, apart_before = session.policy_records, {**(apart or {})}
     context = _with(call.context, session=call.branch.reserving(apart), resources=resources)
     try:
@@ -293,13 +293,13 @@ def _take_places(call: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> N
 
 def _apart(call: ActiveCall) -> dict[str, Any] | None:
     """Return the reserved records of a dry run, None for a call that counts on its session."""
-    rehearsal = call.executor.rehearsal
-    return rehearsal.reserved if call.executor.dry_run and rehearsal is not None else None
+    within = call.executor.within
+    return within.reserved if call.executor.dry_run and within is not None else None
 
 
 def tell_failure(call: ActiveCall, rules: tuple[Rule, ...]) -> None:
     """Show the rules the model's text of an admitted call that failed."""
-    executor, session = call.executor, call.executor.session
+    executor, session = call.executor, call.executor.home
     keeper = executor.keeper
     names = [rule.name for rule in rules]
     try:

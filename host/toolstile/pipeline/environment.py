@@ -85,20 +85,20 @@ class Environment(Protocol):
     """The surroundings of a call, which its executor provides.
 
     Attributes:
-        session: The session that the call runs in; its id stands beside it.
         journal: The journal of a stored session.
         retired: Why it takes no calls any more; work that calls run elsewhere must end then.
         runtime: The state that the calls of one session share.
         engine: The threads, the background loop and the drivers.
         resources: The open resources of the session.
         keeper: The store of policies that outlive the session.
-        rehearsal: The parent of a dry run's calls.
+        within: The root of the transaction or dry run that the calls are part of, or None.
+        home: The session whose log, counts and commit turn the calls share; its id is beside it.
         attributes: The attributes that every call begins with.
         event_fields: The fields that the events of all calls have in common.
         context_fields: The fields that the contexts of all calls have in common.
     """
 
-    session: Session
+    home: Session
     session_id: str
     journal: Journal | None
     retired: str | None
@@ -108,7 +108,7 @@ class Environment(Protocol):
     clock: Clock
     resources: Container
     keeper: PolicyStore | None
-    rehearsal: Any
+    within: Any
     dry_run: bool
     strict_depends: bool
     deadline: Deadline | None
@@ -122,6 +122,11 @@ class Environment(Protocol):
     attributes: Mapping[str, Any]
     event_fields: dict[str, Any]
     context_fields: dict[str, Any]
+
+    @property
+    def session(self) -> Any:
+        """The session as it shows itself to the application; its id stands beside it."""
+        ...
 
     @property
     def new_control(self) -> Callable[[Any, Control | None], Control]:

@@ -83,6 +83,9 @@ def publish_once(call: ActiveCall, table: DispatchTable) -> None:
         if not hasattr(call, "outcome"):
             publish(call, table)
         raise
+    finally:
+        if call.executor.within is not None and call.parent is None:
+            call.executor.within.heard(call)
 
 
 def fail(call: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
@@ -252,7 +255,7 @@ def publish(call: ActiveCall, table: DispatchTable) -> None:
     shown = outcome.__dict__
     shown["event"] = event
     shown["held_result"] = result
-    executor.session.log(event, size)
+    executor.home.log(event, size)
     if table.telemetry:
         observe(call, table.telemetry, "toolstile_telemetry", event)
     if table.retelling:

@@ -11,7 +11,7 @@ from toolstile.plugins.inspection import Implementation
 from toolstile.plugins.offered_tools import section_of, serving_wire_names
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import Governed, PromptRules
-from toolstile.policies.rules import Hear, Rule
+from toolstile.policies.rules import CONTAINED_ONLY, CONTAINED_TOGETHER, Hear, Rule
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import (
     Catalog,
@@ -191,12 +191,14 @@ class DispatchOptions:
         timeout: Seconds for tools that do not say, None for never.
         approve_diff: Whether contained tools run before a person is asked, or which.
         dry_run: Whether nothing is kept.
+        keeps_together: Whether the calls are kept by one decision, or not at all.
         hear: Receives the decision of each policy.
     """
 
     timeout: float | None
     approve_diff: bool | Collection[str] = False
     dry_run: bool = False
+    keeps_together: bool = False
     hear: Hear | None = None
 
     def approves_diff(self, tool: Tool[Any, Any]) -> bool:
@@ -336,6 +338,12 @@ def table_of(
     )
 
 
+def _containing(manner: DispatchOptions) -> tuple[Rule, ...]:
+    """Return the rules that refuse tools whose effects could not be rolled back."""
+    together = (CONTAINED_TOGETHER,) if manner.keeps_together else ()
+    return (CONTAINED_ONLY, *together) if manner.dry_run else together
+
+
 # --- The plans of a host
 
 
@@ -373,7 +381,7 @@ class PromptPlans:
         self._manner = manner
         self._plugins = plugins = host.plugins
         self._others: dict[int, ToolPlan] = {}
-        self._rules = rules = PromptRules(host, prompt, dry_run=manner.dry_run, hear=manner.hear)
+        self._rules = rules = PromptRules(host, prompt, _containing(manner), hear=manner.hear)
         self._everywhere = rules.everywhere()
         plans: dict[str, ToolPlan] = {}
         prompt.tools(session)
@@ -443,7 +451,7 @@ class HostPlans:
         parts: list[object] = [*prompt.policies]
         for section in prompt.everywhere():
             parts += (section, *section.tools, *section.policies)
-        kind = (host.plugins.view.generation, manner.dry_run, manner.hear)
+        kind = (host.plugins.view.generation, *_containing(manner), manner.hear)
         key = (*kind, shown, tuple(map(id, parts)))
         plans = self._made.get(key)
         if plans is None:

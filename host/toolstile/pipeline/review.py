@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections import deque
 from collections.abc import Generator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from toolstile.drivers.job import Staged, Step
 from toolstile.pipeline.approval import approve, canonical, digest_of
@@ -14,16 +13,12 @@ from toolstile.pipeline.call import RETURNED, ActiveCall
 from toolstile.pipeline.check import as_edited, check, parse_edited, recheck_policies
 from toolstile.pipeline.commit import (
     close_to_nested,
-    commit_all,
-    commit_into_parent,
-    prepare_to_join,
     undo,
-    undo_participants,
 )
 from toolstile.pipeline.event import tell_rollback
 from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import perform, settle
-from toolstile.pipeline.masking import mask, secrets_of_call
+from toolstile.pipeline.masking import mask
 from toolstile.pipeline.plan import DispatchTable
 from toolstile_hookspecs import (
     Answer,
@@ -37,15 +32,10 @@ from toolstile_hookspecs import (
     ToolCall,
     ToolResult,
     ToolValidationError,
-    hide,
 )
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
 from toolstile_hookspecs.codecs import dumped, loaded, type_name
 from toolstile_hookspecs.execution.change_set import MOST_BYTES, ChangeSet
-
-if TYPE_CHECKING:
-    from toolstile.pipeline.environment import Environment
-
 
 UNSHOWN: Final = (
     "goes on changing what a person is to approve, so nothing that is approved would be what is "
@@ -278,44 +268,3 @@ def applied(call: ActiveCall, changes: ChangeSet) -> ToolResult[Any]:
     # The session notes the changes as for a recorded call.
     call.answer = Replay(result, None, changes.session)
     return result
-
-
-# --- Dry runs
-
-
-class DryRun(ActiveCall):
-    """The parent of a dry run's calls: a call that is never committed.
-
-    To the calls it is not a parent: they are dispatched, observed and approved as usual.
-    """
-
-    def __init__(self, executor: Environment) -> None:
-        super().__init__(executor, ToolCall("dry_run"))
-        self._secrets: set[str] = set()
-        self.reserved: dict[str, Any] = {}
-        self.fork()
-        self.branch.begin()
-
-    def join(self, call: ActiveCall, table: DispatchTable) -> Staged:
-        """Make a successful call's changes part of the dry run, for those after it to see.
-
-        What plugins keep for it elsewhere is put back at once, since nobody can tell whether
-        calls that are not kept see one another there.
-        """
-        yield from close_to_nested(call)
-        yield from prepare_to_join(call)
-        commit_into_parent(call)
-        call.rolled_back = True
-        self._secrets.update(secrets_of_call(call))
-        yield from undo_participants(call)
-        tell_rollback(call, table, "It was a dry run.")
-        yield from commit_all(call, deque(call.scope.joining()))
-
-    def changes(self) -> Generator[Step, Any, str]:
-        """Return the changes of all calls together, without their secrets."""
-        return hide((yield from describe(self)), self._secrets)
-
-    def give_up(self) -> Staged:
-        """Put everything back."""
-        yield from undo(self)
-        self.scope.close()

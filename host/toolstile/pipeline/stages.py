@@ -288,8 +288,8 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
 def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
     """Commit at once where only the session takes part; else return the steps of the commit."""
     executor = call.executor
-    if executor.rehearsal is not None and call.parent is None:
-        joining: Staged = executor.rehearsal.join(call, table)
+    if executor.within is not None and call.parent is None:
+        joining: Staged = executor.within.join(call, table)
         return joining
     if call.parent is not None:
         return join(call, call.parent)

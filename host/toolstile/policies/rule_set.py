@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol, cast
 from toolstile.plugins.contributions import class_of_kind
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rules import (
-    CONTAINED_ONLY,
     DENIED_BY_DEFAULT,
     Hear,
     PolicyScope,
@@ -75,7 +74,12 @@ class PromptRules:
     """
 
     def __init__(
-        self, host: Governed, prompt: Prompt, *, dry_run: bool, hear: Hear | None = None
+        self,
+        host: Governed,
+        prompt: Prompt,
+        refusing: Sequence[Rule] = (),
+        *,
+        hear: Hear | None = None,
     ) -> None:
         self._host = host
         self._hear = hear
@@ -91,8 +95,7 @@ class PromptRules:
         if wrong:
             # Of the tools of a server that came when the host was open already.
             rules.append(refusing_servers(" ".join(dict.fromkeys(wrong))))
-        if dry_run:
-            rules.append(CONTAINED_ONLY)
+        rules += refusing
         if host.configuration.policy.default == "deny":
             rules.append(DENIED_BY_DEFAULT)
         self.shared = rules

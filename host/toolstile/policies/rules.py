@@ -192,17 +192,22 @@ def _refusing(name: str, reason: Callable[[Tool[Any, Any]], str | None]) -> Rule
     return Rule(name, check, wants_params=False)
 
 
-def _uncontained(tool: Tool[Any, Any]) -> str | None:
-    return (
+def _uncontained(where: str, remedy: str) -> Callable[[Tool[Any, Any]], str | None]:
+    return lambda tool: (
         None
         if tool.contained
         else f"{tool.label} is not contained: its effects could not be rolled back, so it cannot "
-        "run in a dry run. Continue without it."
+        f"run in {where}. {remedy}"
     )
 
 
-CONTAINED_ONLY: Final = _refusing("dry run", _uncontained)
+CONTAINED_ONLY: Final = _refusing("dry run", _uncontained("a dry run", "Continue without it."))
 """The rule of a dry run."""
+
+CONTAINED_TOGETHER: Final = _refusing(
+    "transaction", _uncontained("a transaction", "Continue without it, or call it after the end.")
+)
+"""The rule of a transaction."""
 
 DENIED_BY_DEFAULT: Final = _refusing(
     "policy.default",

@@ -219,6 +219,19 @@ class Branch(Transaction):
         self.frozen = True
         return cast("SessionProtocol", ReservingView(self, self._store.write_records, apart))
 
+    @property
+    def below(self) -> Mapping[type[Any], Items]:
+        """The slices that the base had changed when this branch was forked."""
+        return self._pins
+
+    def stand_on(self, slices: Mapping[type[Any], Items]) -> None:
+        """See the slices of the base as they were earlier."""
+        self._pins = slices
+
+    def guarded_names(self) -> list[str]:
+        """Return the names of the slices that were read or replaced here."""
+        return [cell.name for cell in self._cells.values() if cell.guarded]
+
     def base_digests(self) -> dict[str, str]:
         """Return digests, as of the fork, of the slices that were read or replaced here."""
         cells = [cell for cell in self._cells.values() if cell.guarded]

@@ -56,7 +56,7 @@ class Workbench:
     @property
     def session(self) -> Session:
         """The session that the calls run in."""
-        return self.executor.session
+        return self.executor.home
 
     @property
     def events(self) -> tuple[ToolInvoked, ...]:

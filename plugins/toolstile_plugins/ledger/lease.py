@@ -90,12 +90,17 @@ def _may_be_put_back(effect_id: str) -> bool:
 
 
 def _is_within(holder: ToolContext | None, context: ToolContext) -> bool:
-    caller = context.parent
+    caller = around(context)
     while caller is not None:
         if caller is holder:
             return True
-        caller = caller.parent
+        caller = around(caller)
     return False
+
+
+def around(context: ToolContext) -> ToolContext | None:
+    """Return the context of the call or transaction whose branch a call's changes join."""
+    return context.parent or context.transaction
 
 
 JOINED_AND_LOST = "The call that made it was rolled back."
@@ -207,10 +212,10 @@ class Lease:
         if self._joined:
             # The caller has joined its own caller.
             if self._uncommitted is not None and self._uncommitted.holder is not None:
-                self._uncommitted.holder = self._uncommitted.holder.parent
+                self._uncommitted.holder = around(self._uncommitted.holder)
             return
         self._joined = True
-        if not self._come_to_result(self.context.parent):
+        if not self._come_to_result(around(self.context)):
             return
         if self.tool.contained:
             self.context.set_attribute("ledger.state", "claimed")

@@ -283,6 +283,12 @@ class WorkspaceBranch:
     def changed(self) -> bool:
         return self._layer.changed
 
+    @property
+    def touched(self) -> set[str]:
+        """The paths that the call has read or changed."""
+        changes = self._layer.changes(self.key)
+        return {*changes.seen, *changes.made}
+
     def diff(self) -> str:
         """Return the changes of the call as a unified diff, empty without changes."""
         return diff(self._layer, self._first)

@@ -103,7 +103,7 @@ def test_every_store_takes_it(
             assert host.call("save", text="b") == "b"
         dispatcher: Any
         with closing(dispatcher_of(host.settings("workers"), host)) as dispatcher:
-            assert dispatcher._queue._file.read(asked) == [(mode,)]
+            assert dispatcher._queue._database.read(asked) == [(mode,)]
     ours = {Path(name).relative_to(tmp_path).parts[0] for name in synced}
     assert ours == ({"calls.jsonl", "work"} if durability == "power" else set())
 

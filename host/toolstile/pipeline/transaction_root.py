@@ -1,0 +1,383 @@
+"""A transaction of several calls: one decision keeps the changes of all of them, or of none."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections import deque
+from collections.abc import Collection, Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from toolstile.drivers.job import Staged, Step, WaitFor
+from toolstile.pipeline.call import EXECUTE, PREPARE, VALIDATE, ActiveCall
+from toolstile.pipeline.check import check_again, check_changes
+from toolstile.pipeline.commit import (
+    close_to_nested,
+    commit_all,
+    commit_into_parent,
+    commit_with_participants,
+    join,
+    prepare_to_join,
+    undo,
+    undo_participants,
+)
+from toolstile.pipeline.environment import Environment
+from toolstile.pipeline.event import roll_back, tell_rollback
+from toolstile.pipeline.failures import CallRejected, FailureContext, classify_failure
+from toolstile.pipeline.hook_calls import perform, settle
+from toolstile.pipeline.masking import secrets_of_call
+from toolstile.pipeline.parse import ask_parsers
+from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
+from toolstile.pipeline.review import describe
+from toolstile.pipeline.stages import attempt, catch_up
+from toolstile.resources.exclusive import CURRENT, Claim, ExclusiveLock
+from toolstile_hookspecs import (
+    APPROVAL,
+    ConflictError,
+    Deadline,
+    Status,
+    ToolCall,
+    ToolContext,
+    TransactionEnded,
+    TransactionStatus,
+    hide,
+)
+
+_STATUS: Final = {
+    Status.CONFLICT: TransactionStatus.CONFLICT,
+    Status.COMMIT_FAILED: TransactionStatus.UNKNOWN,
+    Status.UNKNOWN: TransactionStatus.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A call whose changes are part of the transaction.
+
+    Args:
+        call: The call, which has ended.
+        context: Its context, for those who hear of a rollback.
+        before: The slices as the calls before it had left them.
+        touched: The names of the slices and the paths that it read or replaced.
+        table: The table that it was dispatched by.
+    """
+
+    call: ActiveCall
+    context: ToolContext
+    before: Mapping[type[Any], Any]
+    touched: Collection[str]
+    table: DispatchTable
+
+
+class TransactionRoot(ActiveCall):
+    """The parent of the calls of a transaction or a dry run: a call without a handler.
+
+    Policies and plugins see no parent: the calls are dispatched, observed and approved as usual.
+    The branches, locks and claims of the calls are nested in the branches, locks and claims of the
+    root.
+
+    Args:
+        executor: The executor that it is a transaction of, which may be a transaction itself.
+        title: The title, for people.
+        keeps: Whether it can be kept; a dry run cannot.
+        deadline: When it must have ended, None for never.
+
+    Attributes:
+        joined: The calls whose changes are part of it, in order.
+        calls: All calls that have ended, in order, for a second run.
+        is_over: Whether its end is decided.
+        inner: The events of the savepoints that are part of it; they end as it does.
+    """
+
+    def __init__(
+        self,
+        executor: Environment,
+        title: str,
+        *,
+        keeps: bool = True,
+        deadline: Deadline | None = None,
+    ) -> None:
+        super().__init__(executor, ToolCall("transaction", deadline=deadline))
+        self.title = title
+        self.keeps = keeps
+        self.joined: list[Joined] = []
+        self.calls: list[ActiveCall] = []
+        self.inner: list[TransactionEnded] = []
+        self.is_over = not keeps
+        self.reserved: dict[str, Any] = {}
+        # The calls of a first run that the second one has not come to.
+        self._unrun: deque[Joined] = deque()
+        self._places: dict[ExclusiveLock, Claim] = {}
+        self._secrets: set[str] = set()
+        # Locks hold the control of their holder, and must not keep a forgotten transaction alive.
+        above = executor.within and executor.within.control
+        self.control = executor.new_control(weakref.proxy(self), above)
+        self.opened = True
+        self.fork()
+        self.branch.begin()
+
+    def __str__(self) -> str:
+        return f"the transaction {self.title!r}"
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        return f"The transaction {self.title!r}"
+
+    # --- its calls
+
+    def join(self, call: ActiveCall, table: DispatchTable) -> Staged:
+        """Make a successful call's changes part of it, for the calls after it to see.
+
+        In a dry run, plugins put back at once whatever they keep for the call elsewhere, because
+        calls that are not kept might not see one another there.
+        """
+        self._secrets.update(secrets_of_call(call))
+        if self.keeps:
+            touched = {*call.branch.guarded_names()}
+            for part in call.scope.participants():
+                touched.update(getattr(part, "touched", ()))
+            self.joined.append(Joined(call, call.context, call.branch.below, touched, table))
+            try:
+                yield from join(call, self)
+            except BaseException:
+                if not call.committed:
+                    self.joined.pop()
+                raise
+            return
+        yield from close_to_nested(call)
+        yield from prepare_to_join(call)
+        commit_into_parent(call)
+        call.rolled_back = True
+        yield from undo_participants(call)
+        tell_rollback(call, table, "It was a dry run.")
+        yield from commit_all(call, deque(call.scope.joining()))
+
+    def heard(self, call: ActiveCall) -> None:
+        """Note a call that has ended."""
+        if self.keeps and call.plan is not None:
+            self.calls.append(call)
+
+    def keep_place(self, claim: Claim) -> Claim | None:
+        """Return the claim with which it keeps the one place of a serial tool to its end."""
+        if not self.keeps or self.is_over:
+            return None
+        return self._places.setdefault(claim.lock, Claim(claim.lock, self.control))
+
+    def changes(self) -> Generator[Step, Any, str]:
+        """Return the changes of all calls together, without their secrets."""
+        return hide((yield from describe(self)), self._secrets)
+
+    # --- its end
+
+    def give_up(self, reason: str) -> Staged:
+        """Put everything back, and tell the policies and plugins of each call, the newest first."""
+        self.is_over = True
+        try:
+            yield from undo(self)
+            for each in reversed([*self.joined, *self._unrun]):
+                each.call.context = each.context
+                tell_rollback(each.call, each.table, reason)
+        finally:
+            self._let_all_go()
+
+    def finish(self, work: Environment, *, on_loop: bool) -> Generator[Step, Any, Any]:
+        """Keep everything by one decision, or put everything back.
+
+        Args:
+            work: The transaction as the environment of its calls.
+            on_loop: Whether an event loop waits for it.
+
+        Returns:
+            The status, the reason if it was not kept, and the exception that prevented it, or None.
+        """
+        self.on_loop = on_loop
+        try:
+            try:
+                yield from self._keep(work)
+            except ConflictError as error:
+                reason = self._named(error)
+                if not self._may_run_again():
+                    raise ConflictError(reason) from error
+                try:
+                    yield from self._run_again(work)
+                    yield from self._decide(work)
+                except ConflictError as again:
+                    raise ConflictError(f"{reason} {again}") from again
+            self._let_all_go()
+        except BaseException as error:  # noqa: BLE001 - every end is told first
+            failure = classify_failure(
+                error, FailureContext(self.name, contained=True), self.stage, ()
+            )
+            reason = failure.result.message
+            if self.committed:
+                self._let_all_go()
+            else:
+                yield from self.give_up(reason)
+            status = _STATUS.get(failure.status, TransactionStatus.ROLLED_BACK)
+            return status, reason, error
+        return TransactionStatus.COMMITTED, "", None
+
+    def _keep(self, work: Environment) -> Staged:
+        # Calls that are about to join have the turn; later ones find it taken until the end.
+        turns = self.child_turns()
+        if (gate := turns.take(self)) is not None:
+            yield WaitFor(gate, self.limit_without_timeout())
+        self.check_limits()
+        if (gate := self.acquire_commit_turn()) is not None:
+            yield WaitFor(gate, self.limit_without_timeout())
+        self.stage = VALIDATE
+        yield from catch_up(self)
+        self.branch.validate()
+        yield from self._decide(work)
+
+    def _decide(self, work: Environment) -> Staged:
+        above = self.executor.within
+        if above is not None and above.keeps:
+            yield from join(self, above)
+            above.joined += self.joined
+            above.calls += self.calls
+            return
+        for each in self.joined:
+            yield from self._check_again(work, each)
+        yield from self._check_changes(work)
+        self.stage = PREPARE
+        yield from commit_with_participants(self)
+
+    def _check_again(self, work: Environment, joined: Joined) -> Staged:
+        """Ask the rules about a call on the newest state; `reserve` has counted it already.
+
+        They see the slices as they were before the call, but the records of policies and the files
+        as they are at the end, because the records describe the files after all calls.
+        """
+        call, probe = joined.call, ActiveCall(work, joined.call.call_made, on_loop=self.on_loop)
+        plan = probe.plan = with_rules_of(_plan_of(call), [work.plan_of(call.tool)])
+        if not plan.checks:
+            return
+        probe.arguments, probe.params, probe.decisions = call.arguments, call.params, call.decisions
+        probe.fork()
+        probe.branch.stand_on(joined.before)
+        try:
+            yield from check_again(probe)
+        except CallRejected as error:
+            why = f"{call.name} ({call.call_made.wire_id}) is not allowed any more: {error}"
+            raise CallRejected(Status.DENIED, why) from error
+        finally:
+            yield from undo(probe, participants=False)
+            probe.end()
+
+    def _check_changes(self, work: Environment) -> Staged:
+        """Ask the rules once about all files that the calls have changed together.
+
+        Raises:
+            CallRejected: One denies, or asks about a path that no person has agreed to.
+        """
+        if not self.joined or not self.scope.participants():
+            return
+        plans = [work.plan_of(each.call.tool) for each in self.joined]
+        yield from check_changes(self, with_rules_of(plans[-1], plans[:-1]))
+        before = [each for kept in self.joined for each in kept.call.decisions if each.asks]
+        paths = {path for each in before for path in each.paths}
+        rules = {each.policy for each in before}
+        for each in self.decisions:
+            known = paths.issuperset(each.paths) if each.paths else each.policy in rules
+            if each.asks and not known:
+                why = (each.reason or f"policy {each.policy} asks").removesuffix(".")
+                told = f"The changes together need a person's approval ({why}), and no call asked."
+                raise CallRejected(Status.DENIED, told)
+
+    # --- a second run
+
+    def _may_run_again(self) -> bool:
+        """Tell whether nothing outside has noticed the first run, and no person agreed to it."""
+        return not (self.committed or self.reruns) and all(
+            call.tool.contained and APPROVAL not in call.attributes for call in self.calls
+        )
+
+    def _run_again(self, work: Environment) -> Staged:
+        """Run all calls a second time, in order, on the newest state, which others cannot change.
+
+        Raises:
+            ConflictError: A call ends with another text than the model has read.
+        """
+        self.reruns += 1
+        first, self._unrun = self.calls, deque(self.joined)
+        self.calls, self.joined = [], []
+        yield from undo(self)
+        for held in self.scope.hold_for_rerun():
+            yield from perform(self, held, "acquire", settle)
+        yield from catch_up(self)
+        self.renew()
+        work.context_fields["transaction"] = self.context
+        self.scope.fail_fast = True
+        self.branch.begin()
+        mark = CURRENT.get()
+        for call in first:
+            again = ActiveCall(work, call.call_made, on_loop=self.on_loop)
+            plan, again.using, again.admitted = _plan_of(call), call.using, True
+            if self._unrun and self._unrun[0].call is call:
+                self._unrun.popleft()
+            else:
+                # The policies have heard of its rollback.
+                plan = replace(plan, on_rollbacks=())
+            again.plan = plan
+            # It holds the turn to join, as the root does while it ends.
+            again.turns = self.child_turns()
+            table = work.table()
+            try:
+                try:
+                    yield from ask_parsers(again, table, call.call_made)
+                    again.fork()
+                    yield from check_again(again)
+                    again.stage = EXECUTE
+                    yield from attempt(again, table, plan)
+                except BaseException as error:  # noqa: BLE001 - its text is compared
+                    yield from roll_back(again, table, error)
+                if again.raises is not None:
+                    raise again.raises
+            finally:
+                again.end()
+                CURRENT.set(mark)
+            self.calls.append(again)
+            if _read(again) != _read(call):
+                raise ConflictError(
+                    f"On the newest state, {call.name} ({call.call_made.wire_id}) would end with "
+                    "another text than before."
+                )
+        self.stage = VALIDATE
+        self.branch.validate()
+
+    def _named(self, error: ConflictError) -> str:
+        """Return the text of a conflict with the calls that touched the slices or paths in it."""
+        text = str(error).removesuffix(" Retry this call.")
+        calls = [
+            f"{each.call.name} ({each.call.call_made.wire_id})"
+            for each in self.joined
+            if any(_names(text, name) for name in each.touched)
+        ]
+        return f"{text} It concerns {', '.join(dict.fromkeys(calls))}." if calls else text
+
+    def _let_all_go(self) -> None:
+        self.is_over = True
+        for claim in self._places.values():
+            claim.leave()
+        self.release_commit_turn()
+        # It keeps its branch, closed: a call that has just begun finds out that it is too late.
+        self._let_go()
+        self.over()
+        self.child_turns().give_back(self)
+
+
+def _plan_of(call: ActiveCall) -> ToolPlan:
+    assert call.plan is not None  # noqa: S101 - only calls with a plan are noted
+    return call.plan
+
+
+def _read(call: ActiveCall) -> tuple[Status, object]:
+    """Return the status and the text of a call, as a model reads them."""
+    return call.status, call.data if call.tells_json else call.text
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w/-])", text) is not None
