@@ -8,9 +8,10 @@ another call. `toolstile_hookspecs.testing.LedgerStoreContract` tests a store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -282,12 +283,9 @@ def with_renamed_methods(store: LedgerStore) -> LedgerStore:
         # A subclass of the protocol inherits an empty method, which records nothing.
         empty = getattr(protocol, name)
         if hasattr(store, former) and getattr(type(store), name, empty) is empty:
-            setattr(type(store), name, _by_name(former))
+            setattr(type(store), name, partialmethod(_by_former_name, former))
     return store
 
 
-def _by_name(former: str) -> Callable[..., bool]:
-    def method(store: Any, *args: Any, **options: Any) -> bool:
-        return bool(getattr(store, former)(*args, **options))
-
-    return method
+def _by_former_name(store: Any, former: str, *args: Any, **options: Any) -> bool:
+    return bool(getattr(store, former)(*args, **options))

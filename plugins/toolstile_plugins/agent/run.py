@@ -497,11 +497,7 @@ class Run:
         return Ask(self.adapter, request, self.config.retries, *bounds, check, use)
 
     def replied(self, turn: Turn) -> Turn:
-        """Keep a reply, give its calls ids of the host, and return it.
-
-        Raises:
-            Overtaken: If another process has continued the conversation meanwhile.
-        """
+        """Keep a reply, give its calls ids of the host, and return it; may raise `Overtaken`."""
         calls = [replace(call, id=new_id(), provider_id=call.id) for call in turn.tool_calls]
         turn = replace(turn, message=replace(turn.message, calls=tuple(calls)))
         self.turns += 1
