@@ -269,16 +269,11 @@ def _document(text: str, lines: list[Line], source: str) -> Any:
             return None
         if not isinstance(error, json.JSONDecodeError):
             raise UsageError(f"{source}: {_told(error)}.") from None
-        told = f"not JSON ({_reason(error)}). {_wanted(source)}"
-        raise UsageError(f"{source}, line {error.lineno}: {told}.") from None
-
-
-def _wanted(source: str) -> str:
-    """Return the remedy for a source without JSON, as a sentence without its full stop."""
-    told = 'Give calls as JSON, {"id", "name", "arguments"}, one a line, or a recorded conversation'
-    if source.endswith(".py"):
-        told += f"; to load a plugin from this file, write --plugin {shlex.quote(source)}"
-    return told
+        told = f"{source}, line {error.lineno}: not JSON ({_reason(error)}). Give calls as JSON, "
+        told += '{"id", "name", "arguments"}, one a line, or a recorded conversation'
+        if source.endswith(".py"):
+            told += f"; to load a plugin from this file, write --plugin {shlex.quote(source)}"
+        raise UsageError(f"{told}.") from None
 
 
 def _calls(lines: list[Line], source: str) -> list[ToolCall]:

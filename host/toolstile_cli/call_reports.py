@@ -97,7 +97,10 @@ class Endings:
             return _ended(call, outcome)
         if event is not None and event.success:
             # It was committed before that: an observer has raised it.
-            return _ended(call, Outcome(event), f"kept; after it, {_said(outcome)}")
+            said = str(outcome) or f"{type(outcome).__name__} was raised"
+            if isinstance(outcome, SystemExit):
+                said = "something asked the process to exit, which no tool or plugin can"
+            return _ended(call, Outcome(event), f"kept; after it, {said}")
         return _raised(call, outcome, event)
 
     def known(self, call: ToolCall) -> Outcome | BaseException | None:
@@ -124,13 +127,14 @@ class Endings:
 
 def _ended(call: ToolCall, outcome: Outcome, *notes: str) -> Ending:
     event = outcome.event
+    diff = event.attributes.get(DIFF) if _is_rehearsed(event) else None
     return Ending(
         call,
         *_progress(event),
         outcome.text,
         outcome.envelope(),
         notes=(*_notes(event), *notes),
-        diff=_diff(event),
+        diff=None if diff is None else str(diff),
         unanswered=event.attributes.get(APPROVAL) == "unanswered",
         preface=outcome.result.message,
     )
@@ -138,12 +142,6 @@ def _ended(call: ToolCall, outcome: Outcome, *notes: str) -> Ending:
 
 def _progress(event: ToolInvoked) -> tuple[str, Status, Stage, float]:
     return event.tool_name, event.status, event.stage, event.duration
-
-
-def _said(error: BaseException) -> str:
-    if isinstance(error, SystemExit):
-        return "something asked the process to exit, which no tool or plugin can"
-    return str(error) or f"{type(error).__name__} was raised"
 
 
 def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> Ending:
@@ -155,11 +153,6 @@ def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> 
     if event is None:
         return Ending(call, name, Status.RAISED, None, None, text, envelope)
     return Ending(call, *_progress(event), text, envelope, _notes(event))
-
-
-def _diff(event: ToolInvoked) -> str | None:
-    diff = event.attributes.get(DIFF)
-    return None if diff is None or not _is_rehearsed(event) else str(diff)
 
 
 def _is_rehearsed(event: ToolInvoked) -> bool:

@@ -283,7 +283,8 @@ def take_common(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]
     end = arguments.index("--") if "--" in arguments else len(arguments)
     common, rest = parser.parse_known_args(named_examples(arguments[:end]))
     for lists in ("block", "tag", "without"):
-        setattr(common, lists, _names(getattr(common, lists)))
+        names = (name.strip() for each in getattr(common, lists) for name in each.split(","))
+        setattr(common, lists, tuple(name for name in names if name))
     return common, [*rest, *arguments[end:]]
 
 
@@ -441,7 +442,3 @@ def _seconds(text: str) -> float | None:
             return seconds
     msg = f"{text!r} is not a positive number of seconds; 'none' stands for no limit"
     raise argparse.ArgumentTypeError(msg)
-
-
-def _names(lists: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for names in lists for name in names.split(",") if name.strip())

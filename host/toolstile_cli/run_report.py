@@ -191,7 +191,9 @@ class TableReport(Report):
         if done < self._total:
             line.append(f"{done:,} of ")
         line.append(f"{counted(self._total, 'call')} in {took}", "bold")
-        for index, (status, number) in enumerate(sorted(self._counts.items(), key=_rank)):
+        order = list(Status)
+        counts = sorted(self._counts.items(), key=lambda entry: order.index(entry[0]))
+        for index, (status, number) in enumerate(counts):
             line.append(", " if index else ": ")
             line.append(f"{number:,} {shown_status(status)}", style_of(status))
         if self._rehearsed:
@@ -270,7 +272,3 @@ def _reached(stage: Stage | None) -> str:
     if stage is None:
         return ""
     return "done" if stage is Stage.TELEMETRY else stage.value.replace("_", " ")
-
-
-def _rank(entry: tuple[Status, int]) -> int:
-    return list(Status).index(entry[0])

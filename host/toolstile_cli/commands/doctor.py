@@ -78,7 +78,10 @@ def doctor(args: argparse.Namespace) -> int:
                 for finding in found:
                     args.out.write({"area": area, **asdict(finding)})
     if args.out is None:
-        terminal.print(_summary(severities))
+        wrong, doubtful = severities[Severity.ERROR], severities[Severity.WARNING]
+        told = [counted(wrong, "error")] if wrong else []
+        told += [counted(doubtful, "warning")] if doubtful else []
+        terminal.print(Text("\n ").append(", ".join(told) or "Nothing is wrong.", "bold"))
         terminal.print(Text(f" {_NOT_STARTED}", "dim"), whole=True)
     return Exit.FAILED if severities[Severity.ERROR] else Exit.OK
 
@@ -125,13 +128,6 @@ def _print(terminal: Terminal, area: str, findings: Iterable[Diagnostic]) -> Non
             terminal.print(f"     {printable(finding.remedy)}", whole=True)
 
 
-def _summary(severities: Counter[Severity]) -> Text:
-    wrong, doubtful = severities[Severity.ERROR], severities[Severity.WARNING]
-    told = [counted(wrong, "error")] if wrong else []
-    told += [counted(doubtful, "warning")] if doubtful else []
-    return Text("\n ").append(", ".join(told) or "Nothing is wrong.", "bold")
-
-
 # --- Python, requirements and extras
 
 
@@ -171,10 +167,6 @@ def surroundings() -> Iterator[Diagnostic]:
             report = Diagnostic.note if ";" in requirement else Diagnostic.error
             remedy = f"Run: python -m pip install --upgrade '{found['name']}{found['bounds']}'"
             yield report(found["name"], fault, remedy)
-    yield from _of_extras(extras)
-
-
-def _of_extras(extras: Mapping[str, list[str]]) -> Iterator[Diagnostic]:
     for extra, faults in extras.items():
         if faults:
             yield Diagnostic.note(f"extra {extra}", " ".join(faults), extra_remedy(extra))

@@ -177,24 +177,19 @@ def rendered(names: Names, kind: str) -> dict[str, str]:
     """Return the files of a package, by their paths in it."""
     templates = files("toolstile_cli") / "templates"
     own = dict(_templates(templates / kind))
+    code = "\n".join(text for path, text in own.items() if path.startswith("src/"))
+    needed = [PYDANTIC, requirement()] if _IMPORTS_PYDANTIC.search(code) else [requirement()]
     values = {
         **names,
         # A name that ends in the kind has it once.
         "made": names["klass"].removesuffix(kind.capitalize()) + kind.capitalize(),
         "summary": KINDS[kind],
-        "requirements": _requirements(own),
+        "requirements": ", ".join(f'"{name}"' for name in needed),
         "contract": CONTRACT_VERSION,
     }
     values["usage"] = _filled(own.pop(USAGE), values).rstrip("\n") + "\n"
     texts = {**dict(_templates(templates / "shared")), **own}
     return {_path(path, names): _filled(text, values) for path, text in texts.items()}
-
-
-def _requirements(sources: Mapping[str, str]) -> str:
-    """Return the requirements of a package: Toolstile, and pydantic if it is imported."""
-    code = "\n".join(text for path, text in sources.items() if path.startswith("src/"))
-    needed = [PYDANTIC, requirement()] if _IMPORTS_PYDANTIC.search(code) else [requirement()]
-    return ", ".join(f'"{name}"' for name in needed)
 
 
 def _templates(folder: Traversable, within: str = "") -> Iterator[tuple[str, str]]:

@@ -51,7 +51,8 @@ def skeleton(prompt: Prompt) -> Iterator[str]:
 def _entry(table: str, key: str, text: str) -> Iterator[str]:
     yield f"[{table}]"
     yield f'hash = "{hash_of(text)}"'
-    yield f"{key} = {_quoted(text)}"
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    yield f"{key} = " + (f'"""\n{escaped}"""' if "\n" in text else f'"{escaped}"')
     yield ""
 
 
@@ -60,8 +61,3 @@ def _with_paths(sections: Sequence[Section], place: str) -> Iterator[tuple[str, 
         path = f"{place}{section.key}"
         yield path, section
         yield from _with_paths(section.children, f"{path}.")
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"""\n{escaped}"""' if "\n" in text else f'"{escaped}"'

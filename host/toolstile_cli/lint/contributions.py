@@ -51,7 +51,9 @@ def settings_findings(record: LoadedPlugin) -> Iterator[Diagnostic]:
             f"Describe in one the table [plugins.{record.origin.name}] and each of its keys.",
         )
         return
-    texts = _texts(model, record.plugin)
+    module: Any = sys.modules.get(model.__module__)
+    found = (model.__doc__, inspect.getdoc(record.plugin), getattr(module, "__doc__", None))
+    texts = [text for text in found if text]
     bare = [
         name
         for name, field in model.model_fields.items()
@@ -97,12 +99,6 @@ def undefined(plugin: object) -> Iterator[Diagnostic]:
         if name is not None:
             cause = f"The model of its settings, {model.__qualname__}, names {name}, which is not "
             yield Diagnostic.error("settings", f"{cause}defined.", to_define(name, model))
-
-
-def _texts(model: type[BaseModel], plugin: object) -> list[str]:
-    module: Any = sys.modules.get(model.__module__)
-    found = (model.__doc__, inspect.getdoc(plugin), getattr(module, "__doc__", None))
-    return [text for text in found if text]
 
 
 # --- Tools
