@@ -117,7 +117,8 @@ class LedgerStore(Protocol):
 
     Every method raises `LedgerError` with a remedy if the store cannot be read or written. A
     claim lasts while its owner renews it, by a clock that no person can set. The store reports a
-    claim that has lapsed as `unknown`.
+    claim that has lapsed as `unknown`. A store with `together()`, a context manager that makes
+    the calls of `finish` in it one transaction, keeps the records of nested calls all or none.
 
     Attributes:
         waits: Whether methods may wait, as for a disk; the host then calls them on threads.

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import chain
 from traceback import clear_frames
@@ -341,8 +341,13 @@ def _contribute(
     call: ActiveCall, contributors: list[Any], decision_id: str | None, connection: Any
 ) -> None:
     decision = Decision(decision_id, connection)
-    for each in contributors:
-        each.contribute(decision)
+    together: Callable[[], Any] = nullcontext
+    if connection is None and len(contributors) > 1:
+        # Because a crash between two records would keep one, and leave the other unknown.
+        together = getattr(contributors[0], "together", nullcontext)
+    with together():
+        for each in contributors:
+            each.contribute(decision)
     if call.resumption is not None:
         use_up(call, connection)
 

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from toolstile_hookspecs import CallClosed, HandlerState, IdempotencyConfig, Tool, ToolContext
+from toolstile_hookspecs import (
+    CallClosed,
+    CallRefused,
+    HandlerState,
+    IdempotencyConfig,
+    Tool,
+    ToolContext,
+)
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 from toolstile_hookspecs.services.session_store import Decision
@@ -240,6 +247,18 @@ class Lease:
     def contributes(self) -> bool:
         """True if a part of the call is still to be recorded."""
         return self._state is _CLAIMED or self._is_partial
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """Make the records of several leases one transaction, if the store has `together`."""
+        store, name = self.ledger.store, self.tool.name
+        try:
+            with getattr(store, "together", nullcontext)():
+                yield
+        except CallRefused:
+            raise
+        except Exception as error:
+            raise wording.unwritten(name, wording.failure(store, error)) from error
 
     def contribute(self, decision: Decision) -> None:
         """Record the call, with the changes that waited for its callers; that is the decision."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -208,6 +208,15 @@ class SqlStore(SqlTables, ABC):
         self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
     ) -> bool:
         return self._change(FINISH, *finished(key, effect_id, result, expires_at)) > 0
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """Make the changes that the block makes on this thread one transaction."""
+        try:
+            with self._database.writing():
+                yield
+        except StateError as error:
+            raise LedgerError(str(error)) from error
 
     def mark_unknown(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
