@@ -367,6 +367,8 @@ class Executor:
         """
         if self.retired is not None:
             raise StateError(self.retired)
+        if self.dry_run:
+            self._rehearse()
         made = Transaction(self, title, timeout)
         self.transactions.add(made)
         return made
@@ -656,6 +658,8 @@ class Transaction(Executor):
                 yield from each._end(why, on_loop=on_loop)  # noqa: SLF001 - of the same class
             if reason is None:
                 status, why, error = yield from root.finish(self, on_loop=on_loop)
+                # The end of a dry run is no failure.
+                self._is_given_up |= error is None
             else:
                 root.on_loop = on_loop
                 status, why = TransactionStatus.ROLLED_BACK, reason

@@ -72,6 +72,7 @@ class Endings:
     """Makes endings; an exception is completed by the session's event of its call."""
 
     def __init__(self, session: SessionProtocol) -> None:
+        self.session = session
         self._events: dict[str, ToolInvoked] = {}
         session.dispatcher.subscribe(ToolInvoked, self._keep)
 

@@ -33,6 +33,7 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "toolstile run chat.json --json": "run a recorded conversation, print JSON",
         "toolstile run session.jsonl --parallel": "run all calls at once",
         "toolstile run session.jsonl --dry-run": "show all changes, keep none",
+        "toolstile run session.jsonl --transaction": "keep the changes of all calls, or none",
     },
     "call": {
         "toolstile call list_orders --example": "call a tool of an example",
@@ -350,6 +351,12 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--parallel", action="store_true", help="run all calls at once, isolated from each other"
+    )
+    parser.add_argument(
+        "--transaction",
+        action="store_true",
+        help="keep the changes of all calls by one decision at the end, or none; tools whose "
+        "effects cannot be rolled back are denied",
     )
     _add_shared(parser)
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from toolstile_cli.call_reports import Ending
 from toolstile_cli.console import Column, JsonLines, Table, Terminal, lines_of, widest
 from toolstile_cli.errors import say_interrupted
-from toolstile_hookspecs import Stage, Status, ToolCall
+from toolstile_hookspecs import Stage, Status, ToolCall, TransactionEnded, TransactionStatus
 from toolstile_hookspecs.calls import NO_CHANGES
 from toolstile_hookspecs.support.text import counted, duration, printable
 from toolstile_plugins.screen import shown_status, style_of
@@ -40,7 +40,13 @@ FAILURE: Final = ("✗", "x")
 
 
 class Report:
-    """The report of a run, entered at its beginning and left at its end; this one shows nothing."""
+    """The report of a run, entered at its beginning and left at its end; this one shows nothing.
+
+    Attributes:
+        is_kept: False if a transaction of the calls was not kept, except in a dry run.
+    """
+
+    is_kept = True
 
     def __enter__(self) -> Self:
         return self
@@ -69,9 +75,13 @@ class Report:
     def rehearsed(self, diff: str) -> None:
         """Show the changes that all calls of a dry run together would make."""
 
+    def transaction_ended(self, ended: TransactionEnded, changes: str | None = None) -> None:
+        """Show the end of the calls' transaction; in a dry run, with their changes together."""
+        self.is_kept = ended.status is TransactionStatus.COMMITTED or changes is not None
+
 
 class JsonReport(Report):
-    """One envelope a line; of a dry run, each with its diff."""
+    """One envelope a line; of a dry run, each with its diff; at last the end of a transaction."""
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
@@ -84,6 +94,13 @@ class JsonReport(Report):
     def ended(self, ending: Ending) -> None:
         """Write the envelope."""
         self._lines.write(ending.wire())
+
+    def transaction_ended(self, ended: TransactionEnded, changes: str | None = None) -> None:
+        """Write the end of the transaction as the last line."""
+        super().transaction_ended(ended, changes)
+        reason = {"reason": ended.reason} if ended.reason else {}
+        diff = {} if changes is None else {"diff": changes}
+        self._lines.write({"transaction": ended.id, "status": ended.status, **reason, **diff})
 
 
 class TableReport(Report):
@@ -169,6 +186,20 @@ class TableReport(Report):
         self._changing += _changes(ending.diff)
         texts = self._texts(ending)
         self._table.row(cells, texts)
+
+    def transaction_ended(self, ended: TransactionEnded, changes: str | None = None) -> None:
+        """Write the reason why nothing was kept, or the changes of a dry run."""
+        super().transaction_ended(ended, changes)
+        if changes is not None:
+            self.rehearsed(changes)
+        elif self.is_kept:
+            self._note = f"; kept together, as one transaction{self._note}"
+        else:
+            self._terminal.print()
+            self._terminal.print(Text(f" {ended.reason}", "red"), whole=True)
+            unknown = ended.status is TransactionStatus.UNKNOWN
+            kept = "it is unknown which of them are kept" if unknown else "none of them is kept"
+            self._note = f"; {kept}{self._note}"
 
     def rehearsed(self, diff: str) -> None:
         """Write the diff of several calls together, and that nothing is kept."""

@@ -544,3 +544,22 @@ def test_changes_shows_what_would_be_kept(tools):
         work.dispatch(call("note", text="a"))
         assert "Note: added" in work.changes()
         work.rollback()
+
+
+# --- dry runs
+
+
+def test_one_of_a_dry_run_keeps_nothing_and_its_calls_see_one_another(host, watcher, till):
+    with host.executor(dry_run=True) as tools:
+        with tools.transaction("rehearsal") as work:
+            work.dispatch(call("note", text="a"))
+            work.dispatch(call("ring", text="a"))
+            assert work.dispatch(call("count")).result.value == 1
+        assert tools.dispatch(call("count")).result.value == 1
+        assert "Note: added" in tools.rehearsed()
+        assert notes(tools) == []
+        assert [(each.status, each.reason) for each in watcher.ended] == [
+            ("rolled_back", "It was a dry run.")
+        ]
+    assert notes(tools) == till.rows == []
+    assert "a" in [text for text, _ in watcher.rolled_back]

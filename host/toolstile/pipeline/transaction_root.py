@@ -49,6 +49,7 @@ _STATUS: Final = {
     Status.COMMIT_FAILED: TransactionStatus.UNKNOWN,
     Status.UNKNOWN: TransactionStatus.UNKNOWN,
 }
+DRY_RUN_ENDED: Final = "It was a dry run."
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class TransactionRoot(ActiveCall):
         commit_into_parent(call)
         call.rolled_back = True
         yield from undo_participants(call)
-        tell_rollback(call, table, "It was a dry run.")
+        tell_rollback(call, table, DRY_RUN_ENDED)
         yield from commit_all(call, deque(call.scope.joining()))
 
     def heard(self, call: ActiveCall) -> None:
@@ -217,7 +218,14 @@ class TransactionRoot(ActiveCall):
                 yield from self.give_up(reason)
             status = _STATUS.get(failure.status, TransactionStatus.ROLLED_BACK)
             return status, reason, error
+        if self._is_rehearsed:
+            return TransactionStatus.ROLLED_BACK, DRY_RUN_ENDED, None
         return TransactionStatus.COMMITTED, "", None
+
+    @property
+    def _is_rehearsed(self) -> bool:
+        above = self.executor.within
+        return above is not None and not above.keeps
 
     def _keep(self, work: Environment) -> Staged:
         # Calls that are about to join have the turn; later ones find it taken until the end.
@@ -234,14 +242,15 @@ class TransactionRoot(ActiveCall):
 
     def _decide(self, work: Environment) -> Staged:
         above = self.executor.within
-        if above is not None and above.keeps:
+        if above is None or self._is_rehearsed:
+            for each in self.joined:
+                yield from self._check_again(work, each)
+            yield from self._check_changes(work)
+        if above is not None:
             yield from join(self, above)
             above.joined += self.joined
             above.calls += self.calls
             return
-        for each in self.joined:
-            yield from self._check_again(work, each)
-        yield from self._check_changes(work)
         self.stage = PREPARE
         yield from commit_with_participants(self)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from toolstile.executor import Executor
 from toolstile.host import Host
 from toolstile_cli.call_reader import STDIN, read_source, read_turns
 from toolstile_cli.call_reports import Ending, Endings
@@ -16,7 +18,7 @@ from toolstile_cli.examples import ASKED_FOR, SESSIONS, THE_EXAMPLES
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.run_report import JsonReport, Report, TableReport
 from toolstile_cli.transcripts import UserTurn
-from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
+from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked, TransactionFailed
 from toolstile_hookspecs.support.text import counted
 
 # --- Examples
@@ -86,15 +88,15 @@ def run(host: Host, args: argparse.Namespace) -> int:
         "session_id": args.session,
         "request": args.request or (),
     }
-    with host.executor(**options) as tools:
+    with host.executor(**options) as executor:
         if args.session is not None:
-            report_session(tools.session)
+            report_session(executor.session)
         # A fault that keeps every call from running is reported once, and before any.
-        tools.table()
-        with report:
+        executor.table()
+        endings = Endings(executor.session)
+        with report, _together(executor, args, report) as tools:
             args.log.still = report.still
             dispatch = _at_once if args.parallel else _one_by_one
-            endings = Endings(tools.session)
             for turn in turns:
                 if turn.said:
                     tools.request(turn.said)
@@ -103,9 +105,30 @@ def run(host: Host, args: argparse.Namespace) -> int:
                     # Calls of an example are meant to fail, but not for want of a person.
                     meant = _is_example(args) and not ending.unanswered
                     succeeded = succeeded and (ending.success or meant)
-            if args.dry_run:
-                report.rehearsed(tools.rehearsed())
-    return Exit.OK if succeeded else Exit.FAILED
+            if args.dry_run and not args.transaction:
+                report.rehearsed(executor.rehearsed())
+    return Exit.OK if succeeded and report.is_kept else Exit.FAILED
+
+
+@contextmanager
+def _together(
+    executor: Executor, args: argparse.Namespace, report: Report
+) -> Generator[ExecutorHandle]:
+    """Give the calls a transaction with the file as its title, if the options ask for one."""
+    if not args.transaction:
+        yield executor
+        return
+    title = args.example if args.file is None else Path(args.file).name
+    work = executor.transaction("standard input" if title == STDIN else title)
+    try:
+        with work:
+            yield work
+            changes = work.changes() if args.dry_run else None
+    except TransactionFailed as error:
+        report.transaction_ended(error.ended)
+    else:
+        assert work.ended is not None  # noqa: S101 - it has ended
+        report.transaction_ended(work.ended, changes)
 
 
 def _is_example(args: argparse.Namespace) -> bool:
@@ -151,7 +174,7 @@ def _at_once(
     tools: ExecutorHandle, calls: Sequence[ToolCall], endings: Endings, report: Report
 ) -> Iterator[Ending]:
     report.running(f"{counted(len(calls), 'call')} in parallel")
-    stop = tools.session.dispatcher.subscribe(
+    stop = endings.session.dispatcher.subscribe(
         ToolInvoked, lambda event: None if event.parent_id else report.advance()
     )
     try:
