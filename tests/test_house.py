@@ -137,13 +137,13 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
     assert lines_of(core) <= CORE_LINES
 
 
-CORE_LINES = 3636 + 90
-"""The second number is for transactions, children and undo: a hook, a handle and four fields."""
+CORE_LINES = 3636 + 140
+"""The second number is for transactions, cards, children and undo."""
 MAX_LINES = {
-    "toolstile_hookspecs": 17784 + 350,
-    "toolstile": 19835 + 900,
+    "toolstile_hookspecs": 17784 + 400,
+    "toolstile": 19835 + 1150,
     "toolstile_cli": 5845 + 150,
-    "toolstile_plugins": 55305 + 1200,
+    "toolstile_plugins": 55305 + 900,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

@@ -85,6 +85,11 @@ from toolstile_hookspecs.errors import (
     UnboundResourceError as UnboundResourceError,
     VisibilityExpansionRequired as VisibilityExpansionRequired,
 )
+from toolstile_hookspecs.execution.approval_card import (
+    ApprovalCard as ApprovalCard,
+    CardAnswer as CardAnswer,
+    TurnApprover as TurnApprover,
+)
 from toolstile_hookspecs.execution.foreign_tools import (
     ForeignCall as ForeignCall,
     ForeignTool as ForeignTool,

@@ -109,12 +109,15 @@ class ExecutorHandle(Protocol):
     def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
         """Open the sections that a call asked for, and render the prompt again."""
 
-    def transaction(self, title: str, *, timeout: float | None = None) -> TransactionHandle:
+    def transaction(
+        self, title: str, *, timeout: float | None = None, approve: bool = False
+    ) -> TransactionHandle:
         """Begin a transaction: one decision keeps the changes of all its calls, or of none.
 
         Args:
             title: The title, for people.
             timeout: Seconds after which it is rolled back, None for never.
+            approve: Whether a person is shown all of it on one card before the end.
         """
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from toolstile_hookspecs.context import ToolContext
     from toolstile_hookspecs.diagnostics import Diagnostic
     from toolstile_hookspecs.errors import SnapshotError
+    from toolstile_hookspecs.execution.approval_card import ApprovalCard, CardAnswer
     from toolstile_hookspecs.execution.transaction_end import TransactionEnded
     from toolstile_hookspecs.handles import Catalog, Command, Dialect, HostHandle
     from toolstile_hookspecs.policies import PolicyDecision
@@ -313,6 +314,29 @@ def toolstile_approve(
         >>> @hookimpl
         ... def toolstile_approve(request):
         ...     return ask_on_chat(request.tool.name, request.arguments, request.reasons)
+    """
+
+
+@hookspec
+def toolstile_approve_turn(  # noqa: D417 - see above
+    card: ApprovalCard, settings: Any, state: Any
+) -> CardAnswer | Awaitable[CardAnswer | None] | None:
+    """Answer the questions of a turn or of a transaction together.
+
+    Called in place of `toolstile_approve`, for several questions and for a transaction. A plugin
+    that leaves it out is asked for each call by itself.
+
+    Args:
+        card: The questions, in the order of the calls, and one diff if the calls have run.
+
+    Returns:
+        One answer for all, or answers by the ids of the calls; a call without an answer, None
+        and an exception deny.
+
+    Example:
+        >>> @hookimpl
+        ... def toolstile_approve_turn(card):
+        ...     return {row.call.id: ask_on_chat(row.arguments) for row in card.rows}
     """
 
 

@@ -20,6 +20,7 @@ from toolstile.pipeline.approval import read_answer
 from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.call_control import CallControlImpl
+from toolstile.pipeline.cards import Card
 from toolstile.pipeline.environment import Environment, ExecutorHost, Resumption
 from toolstile.pipeline.hook_calls import observe
 from toolstile.pipeline.plan import (
@@ -61,6 +62,7 @@ from toolstile_hookspecs import (
     TransactionEnded,
     TransactionFailed,
     TransactionStatus,
+    TurnApprover,
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.approval import GivenAnswer
@@ -81,6 +83,12 @@ _HOST_CLOSED: Final = (
 _CLOSED: Final = (
     "This executor is closed. Dispatch within its `with` block, or make a new one: with "
     "host.executor() as tools: ..."
+)
+
+
+_NO_CARDS: Final = (
+    "No approver here takes the card of a transaction. Give the host or the executor one with a "
+    "method `turn`, or leave `approve` out."
 )
 
 
@@ -107,6 +115,8 @@ class Executor:
         self.runtime = runtime_of(self.home)
         self.approver: Approver | None = options.approver or host.approver
         self.approval_timeout = configuration.approval_timeout
+        takes_cards = isinstance(self.approver, TurnApprover)
+        self.asks_by_turn = configuration.approve_by == "turn" and takes_cards
         self.max_arguments, self.max_text = configuration.max_arguments, configuration.max_text
         self.strict_depends = configuration.strict_depends
         self.deadline = options.deadline
@@ -334,7 +344,9 @@ class Executor:
         """Close the resources without blocking the loop."""
         await asyncio.to_thread(self.close)
 
-    def transaction(self, title: str, *, timeout: float | None = None) -> Transaction:
+    def transaction(
+        self, title: str, *, timeout: float | None = None, approve: bool = False
+    ) -> Transaction:
         """Begin a transaction: one decision keeps the changes of all its calls, or of none.
 
         Until its end, neither the disk nor the session nor another executor sees any of it; its
@@ -343,12 +355,14 @@ class Executor:
         Args:
             title: The title, for people.
             timeout: Seconds after which it is rolled back, None for never.
+            approve: Whether a person is shown its calls and their diff on one card before the end;
+                questions about single calls then wait for this card.
 
         Returns:
             The transaction: a context manager, sync or async, that dispatches as an executor does.
 
         Raises:
-            StateError: The executor or its host is closed.
+            StateError: The executor or its host is closed, or the approver takes no cards.
 
         Example:
             >>> from toolstile import Host, ToolCall, tool
@@ -367,9 +381,11 @@ class Executor:
         """
         if self.retired is not None:
             raise StateError(self.retired)
+        if approve and not isinstance(self.approver, TurnApprover):
+            raise StateError(_NO_CARDS)
         if self.dry_run:
             self._rehearse()
-        made = Transaction(self, title, timeout)
+        made = Transaction(self, title, timeout, approve=approve)
         self.transactions.add(made)
         return made
 
@@ -540,7 +556,9 @@ class Transaction(Executor):
         ended: The event of its end; None before.
     """
 
-    def __init__(self, executor: Executor, title: str, timeout: float | None) -> None:
+    def __init__(
+        self, executor: Executor, title: str, timeout: float | None, *, approve: bool
+    ) -> None:
         # The same session, principal and resources; no resource is opened for it.
         vars(self).update(vars(executor))
         self.title, self._above = title, executor
@@ -548,8 +566,11 @@ class Transaction(Executor):
         self.transactions = WeakSet()
         self._plans = None
         self._manner = replace(self._manner, keeps_together=True)
+        if approve:
+            self._manner = replace(self._manner, approve_diff=True)
         limit = None if timeout is None else Deadline.after(timeout, clock=self.clock)
-        root = self._root = self.within = TransactionRoot(executor, title, deadline=limit)
+        root = TransactionRoot(executor, title, deadline=limit, approves=approve)
+        self._root = self.within = root
         self.id, self.deadline = root.call_made.id, root.deadline
         self.context_fields = {**self.context_fields, "transaction": root.context}
         self.event_fields = {**self.event_fields, "transaction": self.id}
@@ -732,7 +753,7 @@ def batch_of(
             f"`using` has {len(using)} entries for {len(made)} calls; give one callable, or None, "
             "for each call, in their order"
         )
-    order = BatchOrder(len(made))
+    order = BatchOrder(len(made), Card(len(made)) if executor.asks_by_turn else None)
     return [
         ActiveCall(executor, call, batch=order, index=index, on_loop=on_loop, using=given)
         for index, (call, given) in enumerate(zip(made, using or [None] * len(made), strict=True))

@@ -21,6 +21,7 @@ IN_CALL_ORDER = [
     "toolstile_parse",
     "toolstile_check",
     "toolstile_approve",
+    "toolstile_approve_turn",
     "toolstile_snapshot",
     "toolstile_execute",
     "toolstile_render",

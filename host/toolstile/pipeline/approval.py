@@ -20,7 +20,6 @@ from toolstile.pipeline.hook_calls import off_loop, settle
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.plugins.offered_tools import names_of_dependencies
 from toolstile.policies.approval_tokens import RedeemedToken, TokenRefused, TokenSubject
-from toolstile.resources.transactional import ExclusivePart
 from toolstile_hookspecs import (
     NOTICE,
     Answer,
@@ -33,6 +32,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.approval import PERSON_ONLY
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolstile_hookspecs.codecs import as_json, as_sentence
+from toolstile_hookspecs.execution.approval_card import ApprovalCard
 from toolstile_hookspecs.execution.approvals import APPROVAL_BY
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.support.callables import is_async_callable
@@ -189,7 +189,7 @@ def approve(
         CallRejected: When it is denied or pending, or when no answer comes.
     """
     call.stage = Stage.APPROVE
-    request = _request(call, reasons, diff)
+    request = request_of(call, reasons, diff)
     token = partial(_token, call, request.digest)
     request = replace(request, change_set=change_set, token=token)
     answer = None if call.resumption is None else call.resumption.answer_to(request.digest)
@@ -252,7 +252,11 @@ def _wait_for_answer(call: ActiveCall, request: ApprovalRequest) -> Staged:
     with call.control.paused():
         _count_question(call, 1)
         try:
-            return (yield from _ask(call, request, _needs(call, request.reasons)))
+            needs = _needs(call, request.reasons)
+            card = None if call.batch is None or request.diff is not None else call.batch.card
+            if card is not None and not card.answered.granted:
+                return (yield from card.ask(call, request, needs))
+            return (yield from _ask(call, request, needs))
         finally:
             _count_question(call, -1)
 
@@ -260,11 +264,11 @@ def _wait_for_answer(call: ActiveCall, request: ApprovalRequest) -> Staged:
 def _held(call: ActiveCall) -> str | None:
     if call.serial_claim is not None:
         return "the one place in which it runs"
-    parts = call.scope.participants()
-    return next((part.name for part in parts if isinstance(part, ExclusivePart)), None)
+    return next(call.scope.held_alone(), None)
 
 
-def _request(call: ActiveCall, reasons: Iterable[str], diff: str | None) -> ApprovalRequest:
+def request_of(call: ActiveCall, reasons: Iterable[str], diff: str | None) -> ApprovalRequest:
+    """Return the question about a call; a diff is that of a call that has run."""
     tool = call.tool
     arguments = canonical(call)
     try:
@@ -322,15 +326,28 @@ def _dependencies(call: ActiveCall) -> Iterator[str]:
 
 
 def _ask(call: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:
-    approver = call.executor.approver
-    assert approver is not None  # noqa: S101 - refused before
-    asked = _Asked(call, request)
+    return (yield from ask_within(call, call.executor.approver, request, needs, read_answer))
+
+
+def ask_within(
+    call: ActiveCall,
+    approver: Any,
+    request: ApprovalRequest | ApprovalCard,
+    needs: str,
+    read: Callable[[Any], Any],
+) -> Staged:
+    """Return the answer of an approver to a request or a card, as `read` reads it.
+
+    Raises:
+        CallRejected: The approver failed, or took too long.
+    """
     limit = Limit(call.executor.approval_timeout, call.deadline, call.left())
+    asked = _Asked(call, request)
     try:
         given = yield Run(
             lambda: approver(request), is_async_callable(approver), limit, asked, limit.endless
         )
-        return read_answer((yield from settle(asked, given, limit)))
+        return read((yield from settle(asked, given, limit)))
     except TimedOut:
         call.set_attribute(APPROVAL, UNANSWERED)
         msg = f"{needs}, but the approval timed out. Tell the user, or retry later."
@@ -417,10 +434,10 @@ def _log_unanswered(call: ActiveCall, reasons: Iterable[str]) -> None:
 class _Asked:
     """An approver at work; giving it up abandons nothing of the call."""
 
-    def __init__(self, call: ActiveCall, request: ApprovalRequest) -> None:
+    def __init__(self, call: ActiveCall, request: ApprovalRequest | ApprovalCard) -> None:
         self.on_loop = call.on_loop
-        self._run = call
         self._request = request
+        self._run = call
 
     def limit_without_timeout(self) -> Limit:
         return self._run.limit_without_timeout()

@@ -84,9 +84,11 @@ class BatchOrder:
     it has passed, or the gate it waits at, and reads the notes of the others only then.
     """
 
-    __slots__ = ("_gates", "_passed", "_size", "_upto")
+    __slots__ = ("_gates", "_passed", "_size", "_upto", "card")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, card: Any = None) -> None:
+        # The questions of the calls, if a person answers them together.
+        self.card = card
         self._size = size
         # The last milestone that each call has passed.
         self._passed = [-1] * size
@@ -113,6 +115,8 @@ class BatchOrder:
         self._passed[index] = max(milestone, self._passed[index])
         for each in range(milestone + 1):
             self._open_passed(each)
+        if self.card is not None:
+            self.card.passed(milestone, index)
 
     def _open_passed(self, milestone: int) -> int:
         """Open the gates behind which all have passed; return how many have."""

@@ -16,6 +16,7 @@ from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.failures import unreadable
 from toolstile.pipeline.hook_calls import log_observer_error, on_worker
 from toolstile.pipeline.masking import holds_secrets, log_failure, without_masked
+from toolstile.pipeline.review import is_asked_later
 from toolstile.resources.exclusive import CallOwner
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
@@ -101,7 +102,8 @@ class CallControlImpl:
         """Raise where others would be kept from it while a person looks, or in a dry run."""
         each: ActiveCall | None = self._call
         while each is not None:
-            if each.asks or each.questions or each.executor.dry_run:
+            asks = each.asks and not is_asked_later(each)
+            if asks or each.questions or each.executor.dry_run:
                 raise ResourceBusyError(_not_to_be_had(what, each))
             each = each.parent
 

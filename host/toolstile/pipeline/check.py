@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, cast
 
-from toolstile.drivers.job import Staged
+from toolstile.drivers.job import Staged, WaitFor
 from toolstile.pipeline.approval import (
     ASKED_BEFORE,
     approve,
@@ -19,6 +19,7 @@ from toolstile.pipeline.approval import (
     redeem,
     refuse_unaskable,
 )
+from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import CHECK, ActiveCall
 from toolstile.pipeline.commit import undo
 from toolstile.pipeline.failures import CallRejected
@@ -217,6 +218,11 @@ def reserve(call: ActiveCall, rules: tuple[Rule, ...]) -> Staged:
     Raises:
         CallRejected: When a rule has no place; the places that other rules took are given back.
     """
+    if call.batch is not None and call.batch.card is not None:
+        # The questions were answered together; the places are taken in the order of the calls.
+        call.batch.card.passed(Milestone.ADMITTED, call.index)
+        gate = call.batch.before(Milestone.ADMITTED, call.index)
+        yield WaitFor(gate, call.limit_without_timeout())
     journal, counter = (
         call.executor.journal,
         call.executor.resources.get(cast("Any", Counter), None),

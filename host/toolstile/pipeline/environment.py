@@ -91,6 +91,7 @@ class Environment(Protocol):
         engine: The threads, the background loop and the drivers.
         resources: The open resources of the session.
         keeper: The store of policies that outlive the session.
+        asks_by_turn: Whether the questions of a batch stand on one card.
         within: The root of the transaction or dry run that the calls are part of, or None.
         home: The session whose log, counts and commit turn the calls share; its id is beside it.
         attributes: The attributes that every call begins with.
@@ -114,6 +115,7 @@ class Environment(Protocol):
     deadline: Deadline | None
     approver: Approver | None
     approval_timeout: float | None
+    asks_by_turn: bool
     on_progress: Progress | None
     max_arguments: int
     max_text: int

@@ -451,7 +451,8 @@ class HostPlans:
         parts: list[object] = [*prompt.policies]
         for section in prompt.everywhere():
             parts += (section, *section.tools, *section.policies)
-        kind = (host.plugins.view.generation, *_containing(manner), manner.hear)
+        told = manner.keeps_together and manner.approve_diff is True
+        kind = (host.plugins.view.generation, *_containing(manner), told, manner.hear)
         key = (*kind, shown, tuple(map(id, parts)))
         plans = self._made.get(key)
         if plans is None:

@@ -61,8 +61,14 @@ def review(call: ActiveCall) -> Staged:
     if call.executor.dry_run:
         if call.parent is None:
             yield from _note_diff(call)
-    elif call.asks:
+    elif call.asks and not is_asked_later(call):
         yield from _approve_diff(call)
+
+
+def is_asked_later(call: ActiveCall) -> bool:
+    """Tell whether the card of a transaction asks the call's questions at the end."""
+    within = call.executor.within
+    return within is not None and within.approves
 
 
 def is_as_shown(call: ActiveCall) -> Staged:

@@ -184,8 +184,8 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
         call.check_limits()
     call.fork()
     if call.batch is not None:
-        gate = call.batch.before(Milestone.ADMITTED, call.index)
-        yield WaitFor(gate, call.limit_without_timeout())
+        order = call.batch.card or call.batch
+        yield WaitFor(order.before(Milestone.ADMITTED, call.index), call.limit_without_timeout())
 
     # 4. Check: every policy, on a frozen branch; a person if a policy asks.
     if plan.checks or plan.confirms or call.resumption is not None:

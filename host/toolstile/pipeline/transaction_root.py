@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from toolstile.drivers.job import Staged, Step, WaitFor
+from toolstile.pipeline.approval import request_of
 from toolstile.pipeline.call import EXECUTE, PREPARE, VALIDATE, ActiveCall
+from toolstile.pipeline.cards import answers_to
 from toolstile.pipeline.check import check_again, check_changes
 from toolstile.pipeline.commit import (
     close_to_nested,
@@ -34,6 +36,10 @@ from toolstile.pipeline.stages import attempt, catch_up
 from toolstile.resources.exclusive import CURRENT, Claim, ExclusiveLock
 from toolstile_hookspecs import (
     APPROVAL,
+    Answer,
+    ApprovalAnswer,
+    ApprovalCard,
+    ApprovalRequest,
     ConflictError,
     Deadline,
     Status,
@@ -82,6 +88,7 @@ class TransactionRoot(ActiveCall):
         executor: The executor that it is a transaction of, which may be a transaction itself.
         title: The title, for people.
         keeps: Whether it can be kept; a dry run cannot.
+        approves: Whether a person is shown its calls and their diff on one card before the end.
         deadline: When it must have ended, None for never.
 
     Attributes:
@@ -97,11 +104,16 @@ class TransactionRoot(ActiveCall):
         title: str,
         *,
         keeps: bool = True,
+        approves: bool = False,
         deadline: Deadline | None = None,
     ) -> None:
         super().__init__(executor, ToolCall("transaction", deadline=deadline))
         self.title = title
         self.keeps = keeps
+        self.approves = approves
+        # The diff that a person has approved, and whether the calls must run again to keep it.
+        self._agreed: str | None = None
+        self._is_put_back = False
         self.joined: list[Joined] = []
         self.calls: list[ActiveCall] = []
         self.inner: list[TransactionEnded] = []
@@ -195,17 +207,12 @@ class TransactionRoot(ActiveCall):
         """
         self.on_loop = on_loop
         try:
-            try:
-                yield from self._keep(work)
-            except ConflictError as error:
-                reason = self._named(error)
-                if not self._may_run_again():
-                    raise ConflictError(reason) from error
-                try:
-                    yield from self._run_again(work)
-                    yield from self._decide(work)
-                except ConflictError as again:
-                    raise ConflictError(f"{reason} {again}") from again
+            # Calls that are about to join have the turn; later ones find it taken until the end.
+            if (gate := self.child_turns().take(self)) is not None:
+                yield WaitFor(gate, self.limit_without_timeout())
+            if self.approves and self.joined:
+                yield from self._ask(work)
+            yield from self._keep(work)
             self._let_all_go()
         except BaseException as error:  # noqa: BLE001 - every end is told first
             failure = classify_failure(
@@ -228,17 +235,78 @@ class TransactionRoot(ActiveCall):
         return above is not None and not above.keeps
 
     def _keep(self, work: Environment) -> Staged:
-        # Calls that are about to join have the turn; later ones find it taken until the end.
-        turns = self.child_turns()
-        if (gate := turns.take(self)) is not None:
-            yield WaitFor(gate, self.limit_without_timeout())
         self.check_limits()
         if (gate := self.acquire_commit_turn()) is not None:
             yield WaitFor(gate, self.limit_without_timeout())
         self.stage = VALIDATE
         yield from catch_up(self)
-        self.branch.validate()
-        yield from self._decide(work)
+        if self._is_put_back:
+            yield from self._run_again(work)
+            yield from self._decide(work)
+            return
+        try:
+            self.branch.validate()
+            yield from self._decide(work)
+        except ConflictError as error:
+            reason = self._named(error)
+            if not self._may_run_again():
+                raise ConflictError(reason) from error
+            try:
+                yield from self._run_again(work)
+                yield from self._decide(work)
+            except ConflictError as again:
+                raise ConflictError(f"{reason} {again}") from again
+
+    # --- the card
+
+    def _ask(self, work: Environment) -> Staged:
+        """Show a person the calls and their diff; calls that are refused are left out.
+
+        Nothing is locked while the person thinks: what an exclusive resource has done is put back
+        first, and done again after the answer.
+
+        Raises:
+            CallRejected: Nothing is left, or no answer came.
+        """
+        while True:
+            diff = yield from self.changes()
+            if diff == self._agreed:
+                return
+            rows: list[ApprovalRequest] = []
+            for each in self.joined:
+                each.call.context = each.context
+                rows.append(replace(request_of(each.call, each.call.asks, diff), diff=None))
+            self._is_put_back = any(self.scope.held_alone())
+            if self._is_put_back:
+                yield from self._put_back()
+            card = ApprovalCard(tuple(rows), self.title, diff)
+            answers = yield from answers_to(self, card, f"{self.name} needs a person's approval")
+            self.check_limits()
+            refused = {id_: answer for id_, answer in answers.items() if not _agrees(answer)}
+            if not refused:
+                self._agreed = diff
+                return
+            if len(refused) == len(rows):
+                raise CallRejected(Status.DENIED, _refusal(self.name, [*refused.values()]))
+            yield from self._run_again(work, without=refused)
+
+    def _put_back(self) -> Staged:
+        """Give everything back that the calls have changed or hold, to run them again later."""
+        yield from undo(self)
+        self.renew()
+        self.branch.begin()
+
+    def _check_agreed(self) -> Staged:
+        """Refuse changes that are not the ones which a person has approved.
+
+        Raises:
+            ConflictError: They have come out differently.
+        """
+        if self._agreed is not None and (yield from self.changes()) != self._agreed:
+            raise ConflictError(
+                "The changes came out differently after a person had approved them, because the "
+                "state below them has moved. Ask again."
+            )
 
     def _decide(self, work: Environment) -> Staged:
         above = self.executor.within
@@ -246,6 +314,7 @@ class TransactionRoot(ActiveCall):
             for each in self.joined:
                 yield from self._check_again(work, each)
             yield from self._check_changes(work)
+        yield from self._check_agreed()
         if above is not None:
             yield from join(self, above)
             above.joined += self.joined
@@ -291,7 +360,7 @@ class TransactionRoot(ActiveCall):
         rules = {each.policy for each in before}
         for each in self.decisions:
             known = paths.issuperset(each.paths) if each.paths else each.policy in rules
-            if each.asks and not known:
+            if each.asks and not known and not self.approves:
                 why = (each.reason or f"policy {each.policy} asks").removesuffix(".")
                 told = f"The changes together need a person's approval ({why}), and no call asked."
                 raise CallRejected(Status.DENIED, told)
@@ -300,12 +369,16 @@ class TransactionRoot(ActiveCall):
 
     def _may_run_again(self) -> bool:
         """Tell whether nothing outside has noticed the first run, and no person agreed to it."""
-        return not (self.committed or self.reruns) and all(
+        return not self.committed and all(
             call.tool.contained and APPROVAL not in call.attributes for call in self.calls
         )
 
-    def _run_again(self, work: Environment) -> Staged:
-        """Run all calls a second time, in order, on the newest state, which others cannot change.
+    def _run_again(self, work: Environment, without: Collection[str] = ()) -> Staged:
+        """Run all calls a second time, in order, on the newest state.
+
+        Args:
+            work: The transaction as the environment of its calls.
+            without: The ids of the calls to leave out, which a person has refused.
 
         Raises:
             ConflictError: A call ends with another text than the model has read.
@@ -324,6 +397,8 @@ class TransactionRoot(ActiveCall):
         mark = CURRENT.get()
         for call in first:
             again = ActiveCall(work, call.call_made, on_loop=self.on_loop)
+            if call.call_made.id in without:
+                continue
             plan, again.using, again.admitted = _plan_of(call), call.using, True
             if self._unrun and self._unrun[0].call is call:
                 self._unrun.popleft()
@@ -376,6 +451,19 @@ class TransactionRoot(ActiveCall):
         self._let_go()
         self.over()
         self.child_turns().give_back(self)
+
+
+def _agrees(answer: ApprovalAnswer) -> bool:
+    return answer.answer is Answer.APPROVED
+
+
+def _refusal(name: str, answers: list[ApprovalAnswer]) -> str:
+    """Return the text for a transaction of which a person wants nothing to be kept."""
+    if any(each.answer is Answer.PENDING for each in answers):
+        return f"{name} cannot wait for a later answer. Nothing of it is kept. Ask again later."
+    reasons = dict.fromkeys(each.reason.strip().rstrip(".") for each in answers if each.reason)
+    why = f" ({'; '.join(reasons)})" if reasons else ""
+    return f"{name} was not approved{why}. Nothing of it is kept. Do not repeat it unchanged."
 
 
 def _plan_of(call: ActiveCall) -> ToolPlan:

@@ -609,6 +609,18 @@ _WITHOUT_DIALECTS: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class PluginApprover:
+    """The approver of a plugin that takes the questions of a turn on one card."""
+
+    single: Callable[[Any], Any]
+    turn: Callable[[Any], Any]
+
+    def __call__(self, request: Any) -> Any:
+        """Answer a single question."""
+        return self.single(request)
+
+
 def approver_named(name: str, plugins: Plugins) -> Approver:
     """Return the approver of a plugin.
 
@@ -618,7 +630,9 @@ def approver_named(name: str, plugins: Plugins) -> Approver:
     implementations = plugins.implementations("toolstile_approve")
     found = next((each for each in implementations if each.plugin == name), None)
     if found is not None:
-        return found.call
+        turns = plugins.implementations("toolstile_approve_turn")
+        turn = next((each for each in turns if each.plugin == name), None)
+        return found.call if turn is None else PluginApprover(found.call, turn.call)
     there = sorted(implementation.plugin for implementation in implementations)
     met = next((report for report in plugins.reports if report.name == name), None)
     if met is None:

@@ -189,6 +189,10 @@ class CallScope(Waiter):
         with nullcontext() if self._abandoned else self._mutex:
             return [part for part in list(self._parts.values()) if part.open]
 
+    def held_alone(self) -> Iterator[str]:
+        """Yield the names of the exclusive resources that the call holds."""
+        return (part.name for part in self.participants() if isinstance(part, ExclusivePart))
+
     def close_to_nested(self) -> None:
         """Give nested calls no branch to stand on any more.
 

@@ -130,6 +130,7 @@ class HostTable(BaseModel):
     approval_key: Annotated[str | None, BeforeValidator(_key), Field(repr=False)] = None
     approval_spent: Path | None = None
     approve_diff: StrictBool | tuple[str, ...] = False
+    approve_by: Literal["call", "turn"] = "call"
     max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
     max_text: Annotated[int, Field(ge=1000, strict=True)] = MAX_TEXT
     history_events: Annotated[int, Field(ge=0, strict=True)] = HISTORY_EVENTS
@@ -172,6 +173,8 @@ class Settings(HostTable):
             noted where calls of stored sessions are decided.
         approve_diff: Whether contained tools run before a person is asked, who is then shown
             the changes; or the names of such tools, also as globs.
+        approve_by: Whether a person answers the questions of a turn one by one, or together on one
+            card.
         max_arguments: The most bytes that the arguments of a call may have.
         max_text: The most characters of a call's text for a model. A longer text is cut in its
             middle; a call whose value is structured and longer fails.

@@ -1,0 +1,57 @@
+"""Approval of several calls at once: the card, the answers, and the approvers that take it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from toolstile_hookspecs.approval import ApprovalAnswer, ApprovalRequest, GivenAnswer
+from toolstile_hookspecs.limits import Cancellation
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalCard:
+    """The questions of one turn or one transaction, which a person answers together.
+
+    Args:
+        rows: A request for each call, in the order of the calls.
+        title: The title of the transaction; "" for a turn.
+        diff: The changes of all calls together, if they have run and wait to be kept.
+        withdrawn: Cancelled once the answers are not needed any more.
+    """
+
+    rows: tuple[ApprovalRequest, ...]
+    title: str = ""
+    diff: str | None = field(default=None, repr=False)
+    withdrawn: Cancellation = field(default_factory=Cancellation, repr=False)
+
+    def answers(self, given: Any) -> Mapping[str, Any]:
+        """Return an answer for each row, by the id of its call; a row without an answer is denied.
+
+        Args:
+            given: One answer for all rows, or answers by the ids of the calls. Ids, because two
+                rows may have the same tool and arguments, and come in any order.
+        """
+        if isinstance(given, Mapping):
+            return {row.call.id: given.get(row.call.id, False) for row in self.rows}
+        return {row.call.id: given for row in self.rows}
+
+
+CardAnswer = GivenAnswer | Mapping[str, ApprovalAnswer | bool]
+"""One answer for all rows of a card, or the answers by the ids of the calls."""
+
+
+@runtime_checkable
+class TurnApprover(Protocol):
+    """An approver that takes the questions of a turn on one card; others are asked one by one."""
+
+    def __call__(
+        self, request: ApprovalRequest
+    ) -> GivenAnswer | Awaitable[GivenAnswer | None] | None:
+        """Answer a single question."""
+        ...
+
+    def turn(self, card: ApprovalCard) -> CardAnswer | Awaitable[CardAnswer | None] | None:
+        """Answer the questions of a card."""
+        ...
