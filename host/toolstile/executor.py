@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from weakref import WeakSet
 
-from toolstile.drivers.async_driver import AsyncDriver
+from toolstile.batches import batch_of, each_where_awaited, in_place, lives_of
 from toolstile.drivers.job import Step, WaitFor
 from toolstile.drivers.limit import ENDLESS
 from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import read_answer
-from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.call_control import CallControlImpl
-from toolstile.pipeline.cards import Card
-from toolstile.pipeline.environment import Environment, ExecutorHost, Resumption
+from toolstile.pipeline.environment import ExecutorHost, Resumption
 from toolstile.pipeline.hook_calls import observe
 from toolstile.pipeline.plan import (
     DispatchOptions,
@@ -58,7 +56,6 @@ from toolstile_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
-    ToolstileError,
     TransactionEnded,
     TransactionFailed,
     TransactionStatus,
@@ -730,70 +727,3 @@ class Transaction(Executor):
 
 def _raised(error: object) -> str:
     return f"Its block raised {type(error).__name__}."
-
-
-# --- Batches
-
-
-def batch_of(
-    executor: Environment,
-    calls: Iterable[ToolCall],
-    using: Sequence[ForeignCall | None],
-    *,
-    on_loop: bool,
-) -> list[ActiveCall]:
-    """Return the calls of a batch, and what runs each where that is given.
-
-    Raises:
-        ValueError: When what runs them is not one callable, or None, for each.
-    """
-    made = list(calls)
-    if using and len(using) != len(made):
-        raise ValueError(
-            f"`using` has {len(using)} entries for {len(made)} calls; give one callable, or None, "
-            "for each call, in their order"
-        )
-    order = BatchOrder(len(made), Card(len(made)) if executor.asks_by_turn else None)
-    return [
-        ActiveCall(executor, call, batch=order, index=index, on_loop=on_loop, using=given)
-        for index, (call, given) in enumerate(zip(made, using or [None] * len(made), strict=True))
-    ]
-
-
-def lives_of(
-    calls: list[ActiveCall],
-) -> tuple[list[Generator[Step, Any, Outcome]], Callable[[int], None]]:
-    """Return the pipelines of a batch, and the function that ends one which never began."""
-
-    def end(index: int) -> None:
-        if not calls[index].ended:
-            calls[index].end()
-
-    return [life_of(call) for call in calls], end
-
-
-def each_where_awaited(
-    calls: list[ActiveCall], driver: AsyncDriver
-) -> list[Coroutine[Any, Any, Outcome]]:
-    """Return a batch as coroutines, each of which carries its call out in the task it runs in."""
-    lives, end = lives_of(calls)
-
-    async def carry_out(index: int) -> Outcome:
-        try:
-            return await driver.drive(lives[index])
-        finally:
-            end(index)
-
-    return [carry_out(index) for index in range(len(calls))]
-
-
-def in_place(
-    calls: list[ActiveCall], ended: list[Outcome | BaseException]
-) -> list[Outcome | BaseException]:
-    """Return the ends of a batch; an exception that is one's own stands in its place."""
-    for call, end in zip(calls, ended, strict=True):
-        if isinstance(end, ToolstileError):
-            end.call = call.call_made
-        elif isinstance(end, BaseException) and not isinstance(end, Exception):
-            raise end
-    return ended

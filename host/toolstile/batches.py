@@ -1,0 +1,79 @@
+"""Batches: calls that are dispatched together, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from typing import Any
+
+from toolstile.drivers.async_driver import AsyncDriver
+from toolstile.drivers.job import Step
+from toolstile.pipeline.batch import BatchOrder
+from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.cards import Card
+from toolstile.pipeline.environment import Environment
+from toolstile.pipeline.stages import life_of
+from toolstile_hookspecs import ForeignCall, Outcome, ToolCall, ToolstileError
+
+
+def batch_of(
+    executor: Environment,
+    calls: Iterable[ToolCall],
+    using: Sequence[ForeignCall | None],
+    *,
+    on_loop: bool,
+) -> list[ActiveCall]:
+    """Return the calls of a batch, and what runs each where that is given.
+
+    Raises:
+        ValueError: When what runs them is not one callable, or None, for each.
+    """
+    made = list(calls)
+    if using and len(using) != len(made):
+        raise ValueError(
+            f"`using` has {len(using)} entries for {len(made)} calls; give one callable, or None, "
+            "for each call, in their order"
+        )
+    order = BatchOrder(len(made), Card(len(made)) if executor.asks_by_turn else None)
+    return [
+        ActiveCall(executor, call, batch=order, index=index, on_loop=on_loop, using=given)
+        for index, (call, given) in enumerate(zip(made, using or [None] * len(made), strict=True))
+    ]
+
+
+def lives_of(
+    calls: list[ActiveCall],
+) -> tuple[list[Generator[Step, Any, Outcome]], Callable[[int], None]]:
+    """Return the pipelines of a batch, and the function that ends one which never began."""
+
+    def end(index: int) -> None:
+        if not calls[index].ended:
+            calls[index].end()
+
+    return [life_of(call) for call in calls], end
+
+
+def each_where_awaited(
+    calls: list[ActiveCall], driver: AsyncDriver
+) -> list[Coroutine[Any, Any, Outcome]]:
+    """Return a batch as coroutines, each of which carries its call out in the task it runs in."""
+    lives, end = lives_of(calls)
+
+    async def carry_out(index: int) -> Outcome:
+        try:
+            return await driver.drive(lives[index])
+        finally:
+            end(index)
+
+    return [carry_out(index) for index in range(len(calls))]
+
+
+def in_place(
+    calls: list[ActiveCall], ended: list[Outcome | BaseException]
+) -> list[Outcome | BaseException]:
+    """Return the ends of a batch; an exception that is one's own stands in its place."""
+    for call, end in zip(calls, ended, strict=True):
+        if isinstance(end, ToolstileError):
+            end.call = call.call_made
+        elif isinstance(end, BaseException) and not isinstance(end, Exception):
+            raise end
+    return ended
