@@ -90,11 +90,13 @@ from toolstile_hookspecs.execution.approval_card import (
     CardAnswer as CardAnswer,
     TurnApprover as TurnApprover,
 )
+from toolstile_hookspecs.execution.children import child_of as child_of
 from toolstile_hookspecs.execution.foreign_tools import (
     ForeignCall as ForeignCall,
     ForeignTool as ForeignTool,
 )
 from toolstile_hookspecs.execution.options import (
+    ChildArguments as ChildArguments,
     Durability as Durability,
     ExecutorArguments as ExecutorArguments,
     PolicyStoreLocation as PolicyStoreLocation,

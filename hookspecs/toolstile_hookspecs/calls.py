@@ -176,6 +176,7 @@ class ToolInvoked:
         principal: The user or the program for whom it ran, without claims and credentials.
         request: The request at the time of the call; empty if it ended before its checks.
         transaction: The id of the transaction that the call is part of, or None.
+        agent: The path of the agent that made it, such as `main/reader`.
     """
 
     call: ToolCall
@@ -205,6 +206,7 @@ class ToolInvoked:
     principal: Principal | None = None
     request: Sequence[RequestTurn] = field(default=(), repr=False)
     transaction: str | None = None
+    agent: str = "main"
 
     if not TYPE_CHECKING:
 

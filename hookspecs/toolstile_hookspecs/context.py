@@ -125,6 +125,7 @@ class ToolContext:
         parent: The context of the call that made this one, or None.
         transaction: The context of the transaction that a top-level call is part of, or None.
         control: The host behind the methods; None in a context made by hand.
+        agent: The path of the agent that made the call, such as `main/reader`.
 
     Example:
         >>> context = ToolContext(session=None)  # type: ignore[arg-type]
@@ -151,6 +152,7 @@ class ToolContext:
     parent: ToolContext | None = field(default=None, repr=False)
     transaction: ToolContext | None = None
     control: CallControl | None = field(default=None, repr=False)
+    agent: str = "main"
 
     def __post_init__(self) -> None:
         """Derive `user_id` and `auth` from `principal`, and refuse resources without `get`."""

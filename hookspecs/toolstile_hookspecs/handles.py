@@ -15,6 +15,7 @@ from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
 from toolstile_hookspecs.execution.foreign_tools import ForeignCall
 from toolstile_hookspecs.execution.options import (
+    ChildArguments,
     ExecutorArguments,
     PolicyStoreLocation,
     Purpose,
@@ -108,6 +109,11 @@ class ExecutorHandle(Protocol):
 
     def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
         """Open the sections that a call asked for, and render the prompt again."""
+
+    def child(
+        self, name: str, **given: Unpack[ChildArguments]
+    ) -> AbstractContextManager[ExecutorHandle]:
+        """Return an executor with a part of this one's authority; see `ChildArguments`."""
 
     def transaction(
         self, title: str, *, timeout: float | None = None, approve: bool = False

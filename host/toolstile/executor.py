@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from weakref import WeakSet
 
 from toolstile.batches import batch_of, each_where_awaited, in_place, lives_of
+from toolstile.child import make_child, narrowed
 from toolstile.drivers.job import Step, WaitFor
 from toolstile.drivers.limit import ENDLESS
 from toolstile.options import ExecutorOptions
@@ -34,6 +35,7 @@ from toolstile.pipeline.transaction_root import TransactionRoot
 from toolstile.policies.persistence import PolicyStore
 from toolstile.prompt_overrides import set_up
 from toolstile.resources.bindings import ResourceRegistry
+from toolstile.resources.container import Container, LendingContainer
 from toolstile.resources.exclusive import CURRENT, OneShotGate
 from toolstile.resources.reserving import counting_apart
 from toolstile.runtime import runtime_of
@@ -64,8 +66,8 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
-from toolstile_hookspecs.execution.options import Progress, ResumeArguments
-from toolstile_hookspecs.execution.principal import RequestTexts, one_principal
+from toolstile_hookspecs.execution.options import ChildArguments, Progress, ResumeArguments
+from toolstile_hookspecs.execution.principal import MAIN_AGENT, RequestTexts, one_principal
 from toolstile_hookspecs.support.process import OF_PARENT
 
 if TYPE_CHECKING:
@@ -99,6 +101,8 @@ class Executor:
         options: Everything else.
     """
 
+    agent: str = MAIN_AGENT
+
     def __init__(self, host: ExecutorHost, options: ExecutorOptions) -> None:  # noqa: PLR0915 - one line each
         configuration = host.configuration
         self.engine = host.engine
@@ -108,7 +112,7 @@ class Executor:
         self.home = options.session or host.session_of(options.session_id)
         self.session: Any = self.home
         self.session_id = self.home.id
-        self.journal = self.home.journal
+        self.journal = self.counting = self.home.journal
         self.runtime = runtime_of(self.home)
         self.approver: Approver | None = options.approver or host.approver
         self.approval_timeout = configuration.approval_timeout
@@ -126,6 +130,7 @@ class Executor:
         self.attributes = _DRY if options.dry_run else NO_META
         self.within: TransactionRoot | None = None
         self.transactions: WeakSet[Transaction] = WeakSet()
+        self.children: WeakSet[Executor] = WeakSet()
         approve_diff, hear = configuration.approve_diff, options.on_answer
         self._manner = DispatchOptions(
             configuration.timeout, approve_diff, options.dry_run, hear=hear
@@ -147,7 +152,7 @@ class Executor:
         self._set_up: dict[int, Section] = {}
         self._beginning = threading.Lock()
         self._process = os.getpid()
-        self.resources = self._registry(options).open()
+        self.resources: Container = self._registry(options).open()
         background = self.engine.background
         self.resources.loop_of = lambda: background.loop
         if self.journal is not None:
@@ -162,7 +167,8 @@ class Executor:
     @property
     def prompt(self) -> Prompt:
         """The prompt whose tools can be called."""
-        return self._own_prompt or self._host.prompt
+        whole = self._own_prompt or self._host.prompt
+        return narrowed(self, whole) if self._manner.only else whole
 
     @property
     def seal(self) -> TokenSigner:
@@ -314,7 +320,7 @@ class Executor:
         self.retire(_CLOSED)
         try:
             # It stays: a call that has begun before it would be kept.
-            if self.within is not None:
+            if self.within is not None and self.agent == MAIN_AGENT:
                 self.engine.sync.drive(self.within.give_up(_CLOSED))
         finally:
             self.resources.close()
@@ -386,6 +392,21 @@ class Executor:
         self.transactions.add(made)
         return made
 
+    def child(self, name: str, **given: Unpack[ChildArguments]) -> Executor:
+        """Return an executor for an agent that this one's agent starts, with less authority.
+
+        It may do what this executor and the arguments both allow. Principal, approver, quotas and
+        resources stay the same; `ToolContext.agent` is `main/NAME`. It closes at the end of its
+        `with` block, and with this executor at the latest.
+        """
+        made: Executor = make_child(self, Executor, {**given, "name": name})
+        return made
+
+    def family(self) -> list[Executor]:
+        """Return this executor, its transactions and children, and theirs."""
+        within = [*self.transactions, *self.children]
+        return [self, *(each for other in within for each in other.family())]
+
     new_control = CallControlImpl
 
     def dispatch_nested(self, call: ToolCall, parent: ActiveCall) -> Outcome:
@@ -436,13 +457,13 @@ class Executor:
         """Refuse calls from now on, and say why; have what running ones run elsewhere ended."""
         self.refuse(why)
         self.runtime.tell_abandoned(self)
-        for each in list(self.transactions):
+        for each in [*self.transactions, *self.children]:
             each.retire(why)
 
     def refuse(self, why: str) -> None:
         """Refuse calls from now on, and say why; running ones go on, as those of a parent do."""
-        self.retired = why
-        self._plans = None
+        for each in self.family():
+            each.retired, each._plans = why, None  # noqa: SLF001 - of this class
 
     def _plan_anew(self) -> PromptPlans:
         if self.retired is not None:
@@ -469,7 +490,7 @@ class Executor:
     def _keep(self) -> PolicyStore | None:
         """Load the stored records of policies; return their store, if any policy has one."""
         places: tuple[Any, ...] = (self.prompt, self._host, *self.prompt.everywhere())
-        policies = (policy for place in places for policy in place.policies)
+        policies = (*self._manner.rules, *(each for place in places for each in place.policies))
         kept = [policy for policy in policies if isinstance(policy, PersistentPolicy)]
         if not kept:
             return None
@@ -508,12 +529,13 @@ class Executor:
             values: The resources by type; they are not closed.
             **fields: Fields of `ToolContext`, such as `adapter` and `heartbeat`.
         """
-        before, self.context_fields = self.context_fields, {**self.context_fields, **fields}
+        before = self.context_fields, self.resources
+        self.context_fields = {**self.context_fields, **fields}
+        self.resources = LendingContainer(self.resources, values)
         try:
-            with self.resources.lent(values):
-                yield
+            yield
         finally:
-            self.context_fields = before
+            self.context_fields, self.resources = before
 
     def _event_fields(self, asks: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields that the events of all its calls have in common."""
@@ -560,7 +582,7 @@ class Transaction(Executor):
         vars(self).update(vars(executor))
         self.title, self._above = title, executor
         self.ended: TransactionEnded | None = None
-        self.transactions = WeakSet()
+        self.transactions, self.children = WeakSet(), WeakSet()
         self._plans = None
         self._manner = replace(self._manner, keeps_together=True)
         if approve:

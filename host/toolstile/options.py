@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import InstanceOf, StrictBool
+from pydantic import Field, InstanceOf, StrictBool
 
 from toolstile.settings import Settings, load, validate_table
 from toolstile.state.session import Session
 from toolstile_hookspecs import (
     Binding,
+    BudgetTracker,
     Clock,
     Deadline,
     Heartbeat,
@@ -73,6 +74,18 @@ class HostOptions(_Checked):
         if isinstance(self.timeout, HostDefault):
             return found
         return found.replaced(timeout=self.timeout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildOptions:
+    """The options of a child; `ChildArguments` explains each."""
+
+    name: Annotated[str, Field(pattern=r"^[^/\x00-\x1f]{1,64}$")]
+    tools: tuple[str, ...] | None = None
+    rules: tuple[Any, ...] = ()
+    budget: InstanceOf[BudgetTracker] | None = None
+    session: Literal["share", "fork", "own"] = "share"
+    deadline: InstanceOf[Deadline] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

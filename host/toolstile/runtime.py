@@ -55,10 +55,11 @@ class Runtime:
         self.calls: dict[int, Any] = {}
         self.inflight = Inflight(self.calls)
 
-    def tell_abandoned(self, executor: object) -> None:
-        """Let an executor's calls end the work that they run elsewhere, the newest first."""
+    def tell_abandoned(self, executor: Any) -> None:
+        """Let the calls of an executor and its children end the work that they run elsewhere."""
+        family = executor.family()
         for call in reversed([*self.calls.values()]):
-            if call.executor is executor:
+            if any(call.executor is each for each in family):
                 call.tell_abandoned()
 
 
@@ -68,12 +69,12 @@ _runtimes: WeakKeyDictionary[Session, Runtime] = renewed_in_forks(
 _lock = renewed_in_forks(__name__, "_lock", threading.Lock)
 
 
-def runtime_of(session: Session) -> Runtime:
-    """Return the one runtime of a session."""
+def runtime_of(session: Session, parent: Runtime | None = None) -> Runtime:
+    """Return the one runtime of a session; of a child's own session, that of its parent."""
     with _lock:
         runtime = _runtimes.get(session)
         if runtime is None:
-            runtime = _runtimes[session] = Runtime()
+            runtime = _runtimes[session] = parent or Runtime()
         return runtime
 
 

@@ -14,8 +14,8 @@ from toolstile_hookspecs.context import RunContext
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.execution.foreign_tools import ForeignCall
 from toolstile_hookspecs.execution.principal import Principal, RequestTexts
-from toolstile_hookspecs.limits import Clock, Deadline, Heartbeat
-from toolstile_hookspecs.policies import Verdict
+from toolstile_hookspecs.limits import BudgetTracker, Clock, Deadline, Heartbeat
+from toolstile_hookspecs.policies import ToolPolicy, Verdict
 from toolstile_hookspecs.prompts import Prompt
 from toolstile_hookspecs.resources import Binding
 from toolstile_hookspecs.sessions import SessionProtocol
@@ -91,6 +91,26 @@ class ExecutorArguments(TypedDict, total=False):
     kept_apart: PolicyStoreLocation | None
     tags: Collection[str]
     without_tags: Collection[str]
+
+
+class ChildArguments(TypedDict, total=False):
+    """The arguments of `executor.child(...)`; each may be left out.
+
+    Args:
+        tools: Names and globs of the parent's tools that the child may call; by default all.
+        rules: Policies beside the parent's. They deny and ask, and allow nothing more.
+        budget: A budget within the parent's; both must allow.
+        session: `"share"` for the parent's session; `"fork"` for a transaction on it, which the
+            parent commits or rolls back; `"own"` for new slices in memory, while policies still
+            remember in the parent's session.
+        deadline: The end of the evaluation, unless the parent's is earlier.
+    """
+
+    tools: Iterable[str] | None
+    rules: Iterable[ToolPolicy]
+    budget: BudgetTracker | None
+    session: Literal["share", "fork", "own"]
+    deadline: Deadline | None
 
 
 class ResumeArguments(TypedDict, total=False):

@@ -17,6 +17,8 @@ from toolstile_hookspecs.errors import DefinitionError
 
 APPLICATION: Final = "application"
 """The source of a principal that the application knows only by a `user_id`."""
+MAIN_AGENT: Final = "main"
+"""The path of the agent that no other has started; a child's path is `main/reader`."""
 NO_CLAIMS: Final = Secret(MappingProxyType[str, Any]({}))
 
 

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, PlainSerializer
 
 from toolstile_hookspecs.approval import PERSON_ONLY, Answer
 from toolstile_hookspecs.errors import StateError
-from toolstile_hookspecs.execution.principal import Principal
+from toolstile_hookspecs.execution.principal import MAIN_AGENT, Principal
 
 Moment = Annotated[
     datetime,
@@ -106,6 +106,7 @@ class Question:
         answer: The answer, once there is one.
         asked_by: The names of the policies that ask, and the reasons that are of none.
         definition: The digest of the tool's definition.
+        agent: The path of the agent that made the call.
     """
 
     ticket: str
@@ -128,6 +129,7 @@ class Question:
     answer: AnswerRecord | None = None
     asked_by: tuple[str, ...] = ()
     definition: str = ""
+    agent: str = MAIN_AGENT
 
     @property
     def by_person(self) -> bool:

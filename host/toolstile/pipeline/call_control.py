@@ -86,6 +86,11 @@ class CallControlImpl:
         caller.check_open()
         return caller.executor.adispatch_nested(self._meant(call), caller)
 
+    @property
+    def executor(self) -> object:
+        """The executor of the call; see `execution.children`."""
+        return self._call.executor
+
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """Pass a progress report to the listener."""
         call = self._call

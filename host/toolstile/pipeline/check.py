@@ -224,7 +224,7 @@ def reserve(call: ActiveCall, rules: tuple[Rule, ...]) -> Staged:
         gate = call.batch.before(Milestone.ADMITTED, call.index)
         yield WaitFor(gate, call.limit_without_timeout())
     journal, counter = (
-        call.executor.journal,
+        call.executor.counting,
         call.executor.resources.get(cast("Any", Counter), None),
     )
     deciding = nullcontext() if journal is None or call.executor.dry_run else journal.moving()

@@ -85,7 +85,9 @@ class Environment(Protocol):
     """The surroundings of a call, which its executor provides.
 
     Attributes:
+        session_id: The id of the first parent's session, which tokens and effects are bound to.
         journal: The journal of a stored session.
+        counting: The journal of the session in which policies count calls.
         retired: Why it takes no calls any more; work that calls run elsewhere must end then.
         runtime: The state that the calls of one session share.
         engine: The threads, the background loop and the drivers.
@@ -93,7 +95,7 @@ class Environment(Protocol):
         keeper: The store of policies that outlive the session.
         asks_by_turn: Whether the questions of a batch stand on one card.
         within: The root of the transaction or dry run that the calls are part of, or None.
-        home: The session whose log, counts and commit turn the calls share; its id is beside it.
+        home: The session whose log, counts and commit turn the calls share.
         attributes: The attributes that every call begins with.
         event_fields: The fields that the events of all calls have in common.
         context_fields: The fields that the contexts of all calls have in common.
@@ -102,6 +104,7 @@ class Environment(Protocol):
     home: Session
     session_id: str
     journal: Journal | None
+    counting: Journal | None
     retired: str | None
     runtime: Runtime
     engine: Engine
@@ -127,7 +130,7 @@ class Environment(Protocol):
 
     @property
     def session(self) -> Any:
-        """The session as it shows itself to the application; its id stands beside it."""
+        """The session as it shows itself to the application."""
         ...
 
     @property

@@ -60,7 +60,8 @@ def look_up(
 
 
 def _plan_of(call: ActiveCall, table: DispatchTable, tool: Tool[Any, Any]) -> ToolPlan | None:
-    if tool.name in table.missing.left_out:
+    missing = table.missing
+    if tool.name in missing.left_out or not all(each.selects(tool) for each in missing.only):
         return None
     offered = table.plans.get(tool.name)
     # The catalog's tool stands for the tool that is offered here, which may be corrected.

@@ -20,6 +20,8 @@ from toolstile_hookspecs import (
     Section,
     SessionProtocol,
     Tool,
+    ToolPolicy,
+    ToolSelector,
     Visibility,
 )
 from toolstile_hookspecs.selectors import fits
@@ -51,6 +53,7 @@ class UnknownTools:
         switched_off: The plugins that are switched off.
         left_out: Why tools that there are cannot be called, by their names.
         withheld: How a person asks for tools of plugins, by their names.
+        only: The selectors that the tool of a lookup hook must fit, too.
     """
 
     names: tuple[str, ...]
@@ -58,6 +61,7 @@ class UnknownTools:
     switched_off: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     withheld: Mapping[str, str] = field(default_factory=dict[str, str])
+    only: tuple[ToolSelector, ...] = ()
 
     def explain(self, name: str) -> str:
         """Return the reason why a tool is missing, and the remedy."""
@@ -193,6 +197,8 @@ class DispatchOptions:
         dry_run: Whether nothing is kept.
         keeps_together: Whether the calls are kept by one decision, or not at all.
         hear: Receives the decision of each policy.
+        only: The selectors of a child and its parents; a tool must fit all of them.
+        rules: The policies of a child and its parents, beside all others.
     """
 
     timeout: float | None
@@ -200,6 +206,8 @@ class DispatchOptions:
     dry_run: bool = False
     keeps_together: bool = False
     hear: Hear | None = None
+    only: tuple[ToolSelector, ...] = ()
+    rules: tuple[ToolPolicy, ...] = ()
 
     def approves_diff(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether a person who is asked is shown the tool's changes."""
@@ -382,12 +390,14 @@ class PromptPlans:
         self._plugins = plugins = host.plugins
         self._others: dict[int, ToolPlan] = {}
         self._rules = rules = PromptRules(host, prompt, _containing(manner), hear=manner.hear)
+        if not manner.only:  # a child has fewer tools than the rules may name
+            rules.tell_of_strays()
+        rules.add_child(manner.rules)
         self._everywhere = rules.everywhere()
         plans: dict[str, ToolPlan] = {}
         prompt.tools(session)
         for section, tool in prompt.offers(session):
             plans[tool.name] = plan_for(tool, rules.of(section), self._everywhere, manner, plugins)
-        rules.tell_of_strays()
         aliases = serving_wire_names(plan.tool for plan in plans.values())
         known = {wire: plans[tool.name] for wire, tool in aliases.items()}
         missing = UnknownTools(
@@ -396,6 +406,7 @@ class PromptPlans:
             switched_off=tuple(each.name for each in plugins.reports if each.status == "blocked"),
             left_out=getattr(prompt, "left_out", {}),
             withheld=plugins.view.withheld if prompt is host.prompt else {},
+            only=manner.only,
         )
         self.table = table_of(plugins, {**plans, **known, **plans}, missing)
 
@@ -448,12 +459,12 @@ class HostPlans:
         shown: Hashable,
     ) -> PromptPlans:
         """Return the plans of a prompt as the plugins are now; see `shown_of`."""
-        parts: list[object] = [*prompt.policies]
+        parts: list[object] = [*prompt.policies, *manner.rules]
         for section in prompt.everywhere():
             parts += (section, *section.tools, *section.policies)
         told = manner.keeps_together and manner.approve_diff is True
         kind = (host.plugins.view.generation, *_containing(manner), told, manner.hear)
-        key = (*kind, shown, tuple(map(id, parts)))
+        key = (*kind, manner.only, shown, tuple(map(id, parts)))
         plans = self._made.get(key)
         if plans is None:
             plans = PromptPlans(host, prompt, session, manner, parts)

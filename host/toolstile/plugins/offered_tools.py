@@ -231,6 +231,11 @@ class ToolOffers:
             for tool in tools
             if not chosen.selects(tool) or (unwanted is not None and unwanted.selects(tool))
         }
+        return self.without(prompt, left_out)
+
+    def without(self, prompt: Prompt, left_out: dict[Tool[Any, Any], str]) -> Prompt:
+        """Return the prompt without some tools, by their reasons, and without their dependents."""
+        tools = [tool for section in prompt.everywhere() for tool in section.tools]
         self._leave_out_dependents(tools, left_out)
         if not left_out:
             return prompt
@@ -252,7 +257,8 @@ class ToolOffers:
             left = [tool for tool in tools if tool not in left_out]
             there = {name: tool for tool in left for name in tool.policy_names}
             found = False
-            for tool in tools:
+            # A tool that is fitted to its prompt will depend on the tools that are left.
+            for tool in (each for each in tools if not hasattr(each, "within")):
                 missing = [text for text in tool.depends_on if not dependency(text).is_met(there)]
                 if missing and tool not in left_out:
                     found = True

@@ -100,6 +100,11 @@ class PromptRules:
             rules.append(DENIED_BY_DEFAULT)
         self.shared = rules
 
+    def add_child(self, policies: Sequence[ToolPolicy]) -> None:
+        """Add a child's policies, behind the default: they allow nothing more than before."""
+        self._shared += policies
+        self.shared += map(self._rule_of, policies)
+
     def of(self, section: Section) -> list[Rule]:
         """Return the rules of a section's tools."""
         return [*self._own(section), *self.shared]

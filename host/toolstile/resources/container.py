@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar, overload
 
@@ -216,24 +216,6 @@ class Container(OpenScope):
         with self.lock:
             return [found.value for found in self.known.values()]
 
-    @contextmanager
-    def lent(self, values: Mapping[type[Any], object]) -> Generator[None]:
-        """Bind values of the caller's own while a block runs, in place of other resources."""
-        bindings = self.bindings
-        built = {kind: self.built.pop(kind) for kind in values if kind in self.built}
-        lent: dict[type[Any], Binding[Any]] = {
-            kind: Binding[Any].instance(kind, value) for kind, value in values.items()
-        }
-        self.bindings = {**bindings, **lent}
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.bindings = bindings
-                for kind in values:
-                    self.built.pop(kind, None)
-                self.built.update(built)
-
     def tool_scope(self) -> ToolScope:
         """Enter the scope of one call; its instances are closed when left."""
         return ToolScope(self)
@@ -388,6 +370,32 @@ class Container(OpenScope):
             f"{name} lives for one tool call, and this is outside of one; ask for it within "
             "tool_scope()."
         )
+
+
+class LendingContainer(Container):
+    """The resources of another container, with some values in place of others."""
+
+    __slots__ = ("_below",)
+
+    def __init__(self, below: Container, values: Mapping[type[Any], object]) -> None:
+        lent = {kind: Binding[Any].instance(kind, value) for kind, value in values.items()}
+        super().__init__({**below.bindings, **lent})
+        self.lock, self.loop_of, self._below = below.lock, below.loop_of, below
+        for kind, value in values.items():
+            below.check_file(kind, value)
+            self.built[kind] = Instance(value, shared=True)
+
+    def settled(self, kind: type[Any]) -> Instance | None:
+        """Return a singleton that is built already."""
+        return self.built.get(kind) or self._below.settled(kind)
+
+    def find(self, kind: type[Any], scope: OpenScope | None = None) -> Instance:
+        """Return a value, or the resource of the other container."""
+        return self.built.get(kind) or self._below.find(kind, scope)
+
+    def present(self) -> list[Any]:
+        """Return the values, and the singletons of the other container."""
+        return [*(each.value for each in self.built.values()), *self._below.present()]
 
 
 class ToolScope(OpenScope):

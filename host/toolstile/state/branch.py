@@ -185,7 +185,7 @@ class Branch(Transaction):
     @property
     def record_changes(self) -> Mapping[str, tuple[PolicyState | None, PolicyState | None]]:
         """The policies' records that were changed here, by name: in the session, and here."""
-        before = self._store.head.records
+        before = self._store.newest.records
         return {name: (before.get(name), new) for name, new in self._overlay.items()}
 
     def fork(self) -> Branch:

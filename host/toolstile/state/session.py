@@ -13,10 +13,10 @@ from toolstile.state.journal import Journal
 from toolstile.state.log_slice import History, Log
 from toolstile.state.persistent_list import Items
 from toolstile.state.policy_records import Records, RecordSlice, with_reserved_of
-from toolstile.state.request_slice import RequestSlice
+from toolstile.state.request_slice import RequestSlice, add_turns
 from toolstile.state.session_json import Saved, Snapshot, fitting, read, write
 from toolstile.state.slices import SessionSlice
-from toolstile.state.store import Head, Store, Subscribers, check_kind
+from toolstile.state.store import ChildStore, Head, Store, Subscribers, check_kind
 from toolstile_hookspecs.calls import ToolInvoked
 from toolstile_hookspecs.execution.principal import RequestTurn
 from toolstile_hookspecs.policies import PolicyState
@@ -140,6 +140,12 @@ class Session:
         self._store = journal = Journal(records, self._store)
         journal.catch_up()
         journal.condense()
+
+    def apart(self) -> Session:
+        """Return a new session in memory, whose policies remember in this session."""
+        own = _over(ChildStore(self._store, {ToolInvoked: History(HISTORY_EVENTS, HISTORY_BYTES)}))
+        add_turns(own._store, self[RequestTurn].all())  # noqa: SLF001 - of this class
+        return own
 
     def fork(self) -> Branch:
         """Return a branch for a call; costs a pointer."""

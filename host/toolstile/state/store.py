@@ -397,6 +397,41 @@ class Store:
             self.put({}, overlaid(self.newest.records, update))
 
 
+class ChildStore(Store):
+    """The state of a child's own session, in memory; the policies' records are its parent's."""
+
+    def __init__(self, parent: Store, logs: dict[type[Any], Log | History]) -> None:
+        super().__init__(uuid4().hex, parent.face, object(), logs)
+        self._parent = parent
+
+    @property
+    def newest(self) -> Head:
+        """The head, with the records of the parent."""
+        return self.head._replace(records=self._parent.newest.records)
+
+    def put(self, slices: Slices, records: Records | None = None) -> None:
+        """Put new versions of slices into the head, and changed records into the parent's."""
+        before = self._parent.newest.records
+        names = {} if records is None else {**before, **records}
+        update = {name: (records or {}).get(name) for name in names}
+        update = {name: new for name, new in update.items() if new is not before.get(name)}
+        if update:
+            self._parent.write_records(update)
+        super().put(slices, NO_RECORDS)
+
+    def read_records(self) -> Records:
+        """Return the newest records of the policies."""
+        return self._parent.read_records()
+
+    def read_record(self, name: str) -> PolicyState | None:
+        """Return the newest record of a name, or None."""
+        return self._parent.read_record(name)
+
+    def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
+        """Update records from outside any call."""
+        self._parent.write_records(update)
+
+
 def check_kind(kind: object) -> None:
     """Raise if nothing can be in a slice of this name."""
     if not isinstance(kind, type):

@@ -245,7 +245,8 @@ class Transaction:
                     )
             if has_changed:
                 slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
-                store.put(slices, overlaid(store.head.records, self._overlay))
+                records = overlaid(store.newest.records, self._overlay) if self._overlay else None
+                store.put(slices, records)
             if not store.is_stored:
                 # At once: an interruption from here on comes when the changes are kept.
                 self._closed = OVER

@@ -25,14 +25,19 @@ from toolstile_hookspecs import (
     SessionProtocol,
     StateError,
     Tool,
+    ToolContext,
     ToolInvoked,
+    ToolPolicy,
+    ToolResult,
     tool,
 )
 from toolstile_hookspecs.agents.messages import CallMade, Message, StopReason
 from toolstile_hookspecs.agents.provider import Delta, ProviderAdapter
+from toolstile_hookspecs.execution.children import child_of
 from toolstile_hookspecs.execution.options import PlainTool
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_hookspecs.support.process import close_at_exit, renewed_in_forks
+from toolstile_plugins.agent.budget import Budget
 from toolstile_plugins.agent.conversation import UNSAID
 from toolstile_plugins.agent.effects import Loop, adrive, drive, on_thread
 from toolstile_plugins.agent.loop import converse
@@ -423,6 +428,52 @@ class Agent(MainLoop[str | None, O]):
         host = self._around.host
         base = self._prompt or (Prompt.of("agent", "main") if host is None else host.prompt)
         return base.bind(sections=self._sections) if self._sections else base
+
+    def as_tool(
+        self,
+        name: str,
+        description: str,
+        *,
+        tools: Iterable[str] | None = None,
+        rules: Iterable[ToolPolicy] = (),
+        budget: Budget | None = None,
+    ) -> Tool[Any, Any]:
+        """Return a tool that answers a request by a run of this agent, as a child of its caller.
+
+        The model reads the agent's own prompt, and calls tools of the caller: those in `tools`, by
+        default those of the agent by their names. The run has a conversation of its own, counts in
+        the caller's budget, and cannot wait for a person who answers later.
+
+        Args:
+            name: The name of the tool, and of the child.
+            description: The description for the caller's model.
+            tools: Names and globs of the caller's tools.
+            rules: Policies beside the caller's.
+            budget: A budget within the caller's.
+        """
+        sections = [*(() if self._prompt is None else self._prompt.everywhere()), *self._sections]
+        own = [each.name for section in sections for each in section.tools]
+        only, policies = (own or None) if tools is None else [*tools], [*rules]
+
+        def answer(request: str, *, context: ToolContext) -> ToolResult[str]:
+            stop = Cancellation()
+            context.on_abandoned(stop.cancel)
+            with child_of(context, name, tools=only, rules=policies, session="own") as child:
+                result = self.run(
+                    request,
+                    executor=child,
+                    budget=budget,
+                    cancellation=stop,
+                    deadline=context.deadline,
+                )
+            if result.success:
+                return ToolResult.ok(result.text)
+            waiting = ", ".join(each.call.name for each in result.waiting)
+            told = f"{waiting} needs a person's answer, and {name} cannot wait. Call it yourself."
+            return ToolResult.error(told if waiting else f"{name} has no answer: {result.error}")
+
+        made = tool(name=name, description=description, category="read", timeout=None)
+        return made(answer)
 
     def close(self) -> None:
         """Close the host and the adapter if the agent has made them."""

@@ -184,13 +184,7 @@ class TokenBudgetTracker:
             return sum(runs) + self._spent.get(name, 0.0)
 
     def _amounts(self, usage: Usage) -> dict[str, float]:
-        free = 0 if self.budget.count_cached else usage.cached_tokens
-        return {
-            "input_tokens": usage.input_tokens - free,
-            "output_tokens": usage.output_tokens,
-            TOKENS: usage.total_tokens - free,
-            COST: usage.cost or 0.0,
-        }
+        return amounts_of(usage, 0 if self.budget.count_cached else usage.cached_tokens)
 
     def _share(self, name: str, amount: float, id_: str) -> None:
         """Count an amount, in place of the earlier amount of its id."""
@@ -200,6 +194,16 @@ class TokenBudgetTracker:
         key, now = f"{self.budget.key}:{name}", clock.now()
         counter.reserve(key, amount, math.inf, window, id_, now=now)
         counter.settle(id_, amount)
+
+
+def amounts_of(usage: Usage, free: int = 0) -> dict[str, float]:
+    """Return a usage by unit, without the input tokens that are free."""
+    return {
+        "input_tokens": usage.input_tokens - free,
+        "output_tokens": usage.output_tokens,
+        TOKENS: usage.total_tokens - free,
+        COST: usage.cost or 0.0,
+    }
 
 
 def price_of(

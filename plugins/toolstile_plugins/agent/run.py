@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -28,6 +28,7 @@ from toolstile_hookspecs import (
     Outcome,
     Principal,
     Prompt,
+    PromptEvaluationError,
     RunContext,
     SessionProtocol,
     StateError,
@@ -50,6 +51,8 @@ from toolstile_hookspecs.agents.messages import (
     paired,
 )
 from toolstile_hookspecs.agents.provider import Listener, ModelRequest, ProviderAdapter
+from toolstile_hookspecs.execution.children import SharedBudget
+from toolstile_hookspecs.execution.principal import MAIN_AGENT
 from toolstile_hookspecs.resources import as_bindings
 from toolstile_hookspecs.sections import OpenedSections
 from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionState
@@ -62,6 +65,7 @@ from toolstile_plugins.agent.budget import (
     BudgetExceeded,
     Price,
     TokenBudgetTracker,
+    amounts_of,
     price_of,
 )
 from toolstile_plugins.agent.conversation import UNSAID, Compaction, Conversation
@@ -147,7 +151,8 @@ class RequestArguments(TypedDict, total=False):
         session: The session to continue.
         session_id: The id of a stored session.
         executor: The open executor to run in, which stays open. Session, resources, approver and
-            principal are those of the executor.
+            principal are those of the executor. In a child the model reads the text of the agent's
+            own prompt, and the run counts in the child's budget, too.
         deadline: The end of the run.
         budget: The budget of the run.
         tracker: The tracker of a run around this one, which shares its budget.
@@ -269,6 +274,12 @@ class Run:
         self._deadline = min(ends, key=Deadline.remaining, default=None)
         own_tracker = None if budget is None else TokenBudgetTracker(budget)
         self._tracker = given.get("tracker") or own_tracker
+        executor: Any = given.get("executor")
+        self._is_child = getattr(executor, "agent", MAIN_AGENT) != MAIN_AGENT
+        self._shared: BudgetTracker | None = None
+        """The budget of the child that it runs in."""
+        if self._is_child:
+            self._shared = executor.resources.get(BudgetTracker, None)
         needed = self._tracker is not None and self._tracker.budget.max_cost is not None
         self._price = price_of(self.adapter.model, self.config.prices, around.host, needed=needed)
         self.usage = NO_USAGE if state is None else self._priced(state.usage)
@@ -327,7 +338,8 @@ class Run:
             run_id=self.context.run_id,
             publish=self._tell_bus,
         )
-        if self._request and self._given.get("executor") is not None:
+        # The request for a child comes from a model, and not from the user.
+        if self._request and self._given.get("executor") is not None and not self._is_child:
             tools.request(self._request)
         if tracker is not None and tracker.budget.key is not None:
             counter: Any = tools.resources.get(Counter)  # type: ignore[type-abstract]  # a protocol
@@ -345,7 +357,9 @@ class Run:
         if lend is None:
             yield
             return
-        values = {} if self._tracker is None else {BudgetTracker: self._tracker}
+        values: dict[type[Any], object] = {}
+        if (own := self._tracker) is not None:
+            values[BudgetTracker] = own if self._shared is None else SharedBudget(own, self._shared)
         fields: dict[str, Any] = {"adapter": self.adapter, "run_context": self.context}
         if (heartbeat := self._given.get("heartbeat")) is not None:
             fields["heartbeat"] = heartbeat
@@ -425,6 +439,12 @@ class Run:
                 self._tracker.check()
             except BudgetExceeded as error:
                 raise RunFailed(str(error), StopReason.BUDGET, Phase.BUDGET) from error
+        shared = self._shared
+        for unit in amounts_of(self.usage):
+            left = None if shared is None else shared.remaining(unit)
+            if left is not None and left < 0:
+                msg = f"{self.name} has used up the {unit} of the budget that it shares."
+                raise RunFailed(msg, StopReason.BUDGET, Phase.BUDGET) from cause
         if self.cancellation is not None and self.cancellation.aborted:
             raise RunFailed(f"{self.name} was cancelled.", StopReason.CANCELLED, phase)
 
@@ -469,7 +489,10 @@ class Run:
         self.check()
         self.beat()
         try:
-            rendered = self.tools.prompt.render(self.tools.session, self.tools.resources)
+            given = self.tools.session, self.tools.resources
+            rendered = self.tools.prompt.render(*given)
+            if self._is_child and self._prompt.sections:
+                rendered = replace(rendered, text=self._prompt.render(*given).text)
         except Exception as error:
             raise RunFailed(f"{self.name} cannot be rendered: {error}") from error
         messages: Sequence[Message] = paired(self.conversation.all())
@@ -489,7 +512,12 @@ class Run:
         bounds = self._given.get("listen"), self._deadline, self.cancellation, self._spans
 
         def use(usage: Usage) -> None:
-            self.usage += self._priced(usage)
+            usage = self._priced(usage)
+            self.usage += usage
+            for unit, amount in amounts_of(usage).items():
+                with suppress(PromptEvaluationError):  # `check` tells that it is used up
+                    if self._shared is not None:
+                        self._shared.spend(amount, unit)
             if self._tracker is not None:
                 self._tracker.record(self.context.run_id, self.usage)
 

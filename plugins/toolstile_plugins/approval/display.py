@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 from uuid import uuid4
 
 from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
+from toolstile_hookspecs.execution.children import root_session_id
+from toolstile_hookspecs.execution.principal import MAIN_AGENT
 from toolstile_hookspecs.services.approval_store import Question
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.cli_support import described_category
@@ -96,6 +98,8 @@ class Shown:
         within = ""
         if parent is not None and parent.tool_call is not None:
             within = f", called by {printable(parent.tool_call.name)}"
+        if (agent := self.request.context.agent) != MAIN_AGENT:
+            within += f", by agent {printable(agent)}"
         has_run = ", has run and waits to be kept" if self.request.diff is not None else ""
         effect = f"{described_category(tool)}, {tool.consequence} consequence"
         yield "bold yellow", f"{tool.name} ({effect}){within}{has_run}"
@@ -145,7 +149,7 @@ def question_of(request: ApprovalRequest, expires: timedelta = timedelta()) -> Q
         reasons=tuple(hide(reason, secrets) for reason in request.reasons),
         arguments=json.dumps(masked(arguments, schema, MASK), ensure_ascii=False),
         digest=request.digest,
-        session_id=context.session.id,
+        session_id=root_session_id(context),
         principal=None if context.principal is None else context.principal.public(),
         created=now,
         expires=now + expires,
@@ -154,4 +158,5 @@ def question_of(request: ApprovalRequest, expires: timedelta = timedelta()) -> Q
         diff=None if request.diff is None else hide(request.diff, secrets),
         asked_by=request.asked_by,
         definition=sha256(text.encode()).hexdigest(),
+        agent=context.agent,
     )

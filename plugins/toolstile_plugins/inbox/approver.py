@@ -296,7 +296,7 @@ class Approver:
         return self._inbox.claim(question, holder=self._holder, seconds=_HOLD)
 
     def _take(self, question: Question) -> ApprovalAnswer:
-        self._ended.note(self._inbox, question, self._request.call.id)
+        self._ended.note(self._inbox, question, self._request)
         self._request.context.set_attribute(APPROVAL_TICKET, question.ticket)
         token = self._inbox.seal.call_of(question).token
         return replace(self._inbox.answer_to(question), token=token)

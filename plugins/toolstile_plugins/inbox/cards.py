@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toolstile_hookspecs import Answer, Principal
+from toolstile_hookspecs.execution.principal import MAIN_AGENT
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
 from toolstile_hookspecs.support.text import printable, wire_time
 from toolstile_plugins.inbox.inbox import Inbox, described_answer, parts_of
@@ -112,7 +113,8 @@ class Cards:
         effect = f"{question.category}, {question.consequence} consequence"
         whose = question.principal and f"for {question.principal.id} ({question.principal.source})"
         until = f"until {wire_time(question.expires)}"
-        lines = [*question.reasons, whose or "", f"session {question.session_id}", until]
+        agent = f"agent {question.agent}" if question.agent != MAIN_AGENT else ""
+        lines = [*question.reasons, whose or "", f"session {question.session_id}", agent, until]
         parts = parts_of(question).items()
         fields = {title: "\n".join(printable_lines(text)) for title, text in parts}
         text = "\n".join(printable(line) for line in lines if line)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from toolstile_hookspecs import Answer, HostHandle, Outcome, StateError
+from toolstile_hookspecs.execution.principal import MAIN_AGENT
 from toolstile_hookspecs.services.approval_store import OPEN, ApprovalStore, Question
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
@@ -136,6 +137,8 @@ def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
     if question.principal is not None:
         yield f"  for        {question.principal.id} ({question.principal.source})"
     yield f"  session    {question.session_id}"
+    if question.agent != MAIN_AGENT:
+        yield f"  agent      {question.agent}"
     yield f"  digest     {question.digest}"
     for reason in question.reasons:
         yield f"  reason     {reason}"

@@ -20,6 +20,7 @@ from toolstile_hookspecs import (
     NOTICE,
     Answer,
     ApprovalAnswer,
+    ApprovalRequest,
     Clock,
     ConfigurationError,
     Filesystem,
@@ -447,6 +448,7 @@ def wire_of(question: Question, lost: str | None = None) -> dict[str, Any]:
         "digest": question.digest,
         "callId": question.call_id,
         "session": question.session_id,
+        "agent": question.agent,
         "principal": principal and PRINCIPAL.data(principal),
         "created": wire_time(question.created),
         "expires": wire_time(question.expires),
@@ -491,9 +493,9 @@ class Ended:
         self._taken: dict[tuple[str, str], tuple[Inbox, str]] = {}
         self.events: Events | None = None
 
-    def note(self, inbox: Inbox, question: Question, call_id: str) -> None:
-        """Note that a call of the same session continues with the answer to a question."""
-        self._taken[question.session_id, call_id] = (inbox, question.ticket)
+    def note(self, inbox: Inbox, question: Question, request: ApprovalRequest) -> None:
+        """Note that the call of a request continues with the answer to a question."""
+        self._taken[request.context.session.id, request.call.id] = (inbox, question.ticket)
 
     @hookimpl
     def toolstile_telemetry(self, event: ToolInvoked) -> None:

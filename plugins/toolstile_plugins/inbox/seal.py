@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ConfigurationError, StateError, ToolCall
+from toolstile_hookspecs.execution.principal import MAIN_AGENT
 from toolstile_hookspecs.services.approval_store import AnswerRecord, GrantRecord, Question
 from toolstile_hookspecs.services.json_forms import ANSWER, QUESTION
 from toolstile_hookspecs.support.process import sync_names
@@ -219,6 +220,8 @@ def _shown(question: Question) -> str:
     if (who := form["principal"]) is not None:
         # As a list, so that seals of earlier versions stay valid.
         form["principal"] = [who["source"], who["id"], who.get("groups", [])]
+    if form["agent"] == MAIN_AGENT:
+        del form["agent"]  # as above
     return sha256(json.dumps([*form.values()]).encode()).hexdigest()
 
 

@@ -238,6 +238,7 @@ def call_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Call:
         "deadline": None if deadline is None else deadline.remaining(),
         "run_context": context.run_context,
         "principal": context.principal,
+        "agent": context.agent,
         "request": tuple(context.request),
         "tool_call": context.tool_call,
     }

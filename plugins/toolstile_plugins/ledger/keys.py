@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from toolstile_hookspecs import Tool, ToolContext
 from toolstile_hookspecs.codecs import HIDING, Codec, SchemaCodec, may_lose
+from toolstile_hookspecs.execution.children import root_session_id
 
 Encode = Callable[[Any], bytes]
 
@@ -184,9 +185,9 @@ def recorded_hash(tool: Tool[Any, Any], params: Any) -> str:
 
 def _scope(scope: str, context: ToolContext, call_id: str) -> str:
     if scope == "session":
-        return _of_session(context.session.id)
+        return _of_session(root_session_id(context))
     if scope == "call":
-        return f"{_of_calls(context.session.id)}/{_brief(call_id)}"
+        return f"{_of_calls(root_session_id(context))}/{_brief(call_id)}"
     return "global" if scope == "global" else f"name/{_brief(printable(scope))}"
 
 

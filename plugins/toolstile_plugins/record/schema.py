@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError, from_json
 
 from toolstile_hookspecs import Principal, RequestTurn, Stage, Status, ToolstileError, Verdict
 from toolstile_hookspecs.codecs import first_fault
-from toolstile_hookspecs.execution.principal import APPLICATION
+from toolstile_hookspecs.execution.principal import APPLICATION, MAIN_AGENT
 
 FORMAT: Final = "toolstile.record"
 VERSION: Final = 1
@@ -94,6 +94,7 @@ class RecordedCall(_Line):
     session: str
     id: str
     parent: str | None = None  # the id of the call that made this call
+    agent: str = MAIN_AGENT  # the path of the agent that made it
     user: str | None = None  # the id of the principal
     # The source and groups of the principal, if it has more than an id.
     principal: RecordedPrincipal | None = None

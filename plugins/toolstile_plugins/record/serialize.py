@@ -31,7 +31,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN, REPLAYED_EFFECT
 from toolstile_hookspecs.codecs import MASK
-from toolstile_hookspecs.execution.principal import APPLICATION
+from toolstile_hookspecs.execution.principal import APPLICATION, MAIN_AGENT
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.record.schema import RecordedCall
 
@@ -287,6 +287,8 @@ def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
 def _add_circumstances(fields: Fields, event: ToolInvoked) -> None:
     if event.parent_id is not None:
         fields.append(f'"parent":{quoted(event.parent_id)}')
+    if event.agent != MAIN_AGENT:
+        fields.append(f'"agent":{quoted(event.agent)}')
     if event.user_id is not None:
         fields.append(f'"user":{quoted(event.user_id)}')
     asks = event.principal

@@ -43,6 +43,7 @@ VARIABLES: Final = {
     ARGUMENTS: "dyn",
     "tool": "dyn",
     "principal": "dyn",
+    "agent": "dyn",
     SESSION: "session",
     "request": "list",
     "now": "timestamp",

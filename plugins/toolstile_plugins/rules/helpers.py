@@ -40,6 +40,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         tags=_TEXTS,
     ),
     "principal": _object(source=_TEXT, id=_TEXT, groups=_TEXTS),
+    "agent": _TEXT,
     "request": _TEXTS,
     SESSION: {"type": "session"},
     "now": {"type": "timestamp"},
@@ -72,6 +73,7 @@ def _request(_: Tool[Any, Any], context: ToolContext) -> list[str]:
 MAKERS: Final[Mapping[str, Callable[[Tool[Any, Any], ToolContext], Any]]] = {
     "tool": _tool,
     "principal": _principal,
+    "agent": lambda _, context: context.agent,
     "request": _request,
     "now": lambda _, context: context.clock.now(),
 }

@@ -88,10 +88,10 @@ ALLOW: Final = PolicyDecision.allow()
 class RulePolicy(SelectingPolicy):
     """Allows, asks or denies if an expression over the call holds; otherwise it is silent.
 
-    The expression is CEL, over `args`, `tool`, `principal`, `session`, `request` and `now`. It is
-    checked against the schema of each tool it governs. For a tool without one of its paths the rule
-    is silent, unless a call has such an argument all the same. An expression that cannot be
-    evaluated denies. While other calls that it counts still run, the stricter of their ends is
+    The expression is CEL, over `args`, `tool`, `principal`, `agent`, `session`, `request`, `now`.
+    It is checked against the schema of each tool it governs. For a tool without one of its paths
+    the rule is silent, unless a call has such an argument all the same. An expression that cannot
+    be evaluated denies. While other calls that it counts still run, the stricter of their ends is
     assumed.
 
     Args:

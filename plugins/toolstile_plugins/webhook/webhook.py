@@ -68,6 +68,7 @@ def wire_of(question: Question, answer_url: str | None) -> bytes:
         "diff": question.diff,
         "digest": question.digest,
         "sessionId": question.session_id,
+        "agent": question.agent,
         "userId": question.principal and question.principal.id,
         "requestedAt": wire_time(question.created),
         "expiresAt": wire_time(question.expires),

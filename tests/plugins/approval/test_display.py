@@ -20,7 +20,7 @@ POST = Tool[Any, Any](
     origin="desk",
 )
 
-TOP_LEVEL: Any = SimpleNamespace(parent=None)
+TOP_LEVEL: Any = SimpleNamespace(parent=None, agent="main")
 
 
 def _shown(**arguments: Any) -> Shown:

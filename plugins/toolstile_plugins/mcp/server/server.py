@@ -87,7 +87,7 @@ class HostServer:
         ) -> Result:
             if self._changes is not None:
                 self._changes.seen_by(context.session)
-            return listed.page(chosen.executor.session, params.cursor)
+            return listed.page(chosen.executor, params.cursor)
 
         return self._chosen(page)
 

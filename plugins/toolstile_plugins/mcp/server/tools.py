@@ -172,10 +172,10 @@ class PromptList:
     def __init__(self, host: HostHandle) -> None:
         self._host = host
 
-    def page(self, session: SessionProtocol | None, cursor: str | None) -> dict[str, Any]:
+    def page(self, executor: ExecutorHandle | None, cursor: str | None) -> dict[str, Any]:
         """Return the whole list, like that of the tools."""
         refuse_cursor(cursor)
-        return {"prompts": [*self._shapes(session)]}
+        return {"prompts": [*self._shapes(executor and executor.session)]}
 
     def get(
         self, executor: ExecutorHandle, name: str, arguments: Mapping[str, str]
@@ -255,13 +255,14 @@ class ToolList:
         self._dialect: Dialect = host.dialect(DIALECT)
         self._shapes: WeakKeyDictionary[Tool[Any, Any], dict[str, Any] | None] = WeakKeyDictionary()
 
-    def page(self, session: SessionProtocol | None, cursor: str | None) -> dict[str, Any]:
+    def page(self, executor: ExecutorHandle | None, cursor: str | None) -> dict[str, Any]:
         """Return the whole list, because many clients read the first page only.
 
-        `session` is None for a new session. A cursor raises `MCPError`.
+        `executor` is None for a new session. A cursor raises `MCPError`.
         """
         refuse_cursor(cursor)
-        tools = self._host.prompt.tools(session)
+        prompt = (executor or self._host).prompt
+        tools = prompt.tools(executor and executor.session)
         return {"tools": [shape for shape in map(self._shape, tools) if shape is not None]}
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
