@@ -122,6 +122,7 @@ from toolstile_hookspecs.handles import (
     Dialect as Dialect,
     ExecutorHandle as ExecutorHandle,
     HostHandle as HostHandle,
+    TransactionHandle as TransactionHandle,
 )
 from toolstile_hookspecs.idempotency import (
     IdempotencyConfig as IdempotencyConfig,

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, Unpack
 
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import Outcome, ToolCall
+from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
 from toolstile_hookspecs.execution.foreign_tools import ForeignCall
 from toolstile_hookspecs.execution.options import (
@@ -140,6 +141,9 @@ class TransactionHandle(ExecutorHandle, Protocol):
 
     def changes(self) -> str:
         """Return the changes that the calls have made together so far, without secrets."""
+
+    def view(self) -> ToolContext:
+        """Return a context with a copy of the session, and the files, as its calls see them now."""
 
     def commit(self) -> None:
         """Keep everything, or raise `TransactionFailed`."""

@@ -608,6 +608,20 @@ class Transaction(Executor):
         """Return the changes that the calls have made together so far, without secrets."""
         return self.engine.sync.drive(self._root.changes())
 
+    def view(self) -> ToolContext:
+        """Return a context with a copy of the session, and the files, as its calls see them now.
+
+        A read of the copy cannot cause a conflict.
+        """
+        return replace(self._root.context, session=self._root.branch.fork())
+
+    def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
+        """Open sections, which stay open at a rollback; see `Executor.expand`."""
+        self._above.expand(request)
+        self._root.branch.follow(OpenedSections)
+        seen = self.view()
+        return self.prompt.render(seen.session, seen.resources)
+
     def request(self, said: RequestTexts) -> None:
         """Add to the request of the session, for later calls; the words stay at a rollback."""
         self._above.request(said)

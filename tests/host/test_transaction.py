@@ -16,7 +16,9 @@ import pytest
 from toolstile import Host
 from toolstile_hookspecs import (
     Binding,
+    MarkdownSection,
     PolicyDecision,
+    Prompt,
     StateError,
     Status,
     ToolCall,
@@ -24,6 +26,8 @@ from toolstile_hookspecs import (
     ToolError,
     TransactionFailed,
     TransactionStatus,
+    Visibility,
+    VisibilityExpansionRequired,
     hookimpl,
     tool,
 )
@@ -544,6 +548,54 @@ def test_changes_shows_what_would_be_kept(tools):
         work.dispatch(call("note", text="a"))
         assert "Note: added" in work.changes()
         work.rollback()
+
+
+def test_a_direct_change_of_its_session_is_not_lost_in_a_second_run(tools):
+    with tools.transaction("x") as work:
+        work.dispatch(call("note", text="a"))
+        work.session[Other].append(Other("direct"))
+    assert notes(tools) == ["a"]
+    assert tools.session[Other].all() == (Other("direct"),)
+    with pytest.raises(TransactionFailed, match="Note"), tools.transaction("y") as work:
+        work.dispatch(call("append_counted"))
+        work.session[Other].append(Other("second"))
+        tools.dispatch(call("note", text="other"))
+    assert (notes(tools), work.ended.reruns) == (["a", "other"], 0)
+
+
+# --- looking
+
+
+def test_a_look_at_it_causes_no_conflict(tools):
+    with tools.transaction("x") as work:
+        work.dispatch(call("note", text="a"))
+        seen = work.view().session
+        assert [each.text for each in seen[Note].all()] == ["a"]
+        seen[Note].append(Note("lost"))
+        assert seen.clone()[Other].all() == ()
+        tools.dispatch(call("note", text="other"))
+        tools.session[Other].append(Other("o"))
+    assert notes(tools) == ["other", "a"]
+    assert work.ended.reruns == 0
+
+
+def test_a_section_that_is_opened_in_it_stays_open_and_is_no_conflict(watcher):
+    more = MarkdownSection(
+        key="more", title="More", tools=[count], visibility=Visibility.SUMMARY, summary="Counts."
+    )
+    prompt = Prompt.of("x", "y", [MarkdownSection(key="n", title="N", tools=[note]), more])
+    asked = call("open_sections", section_keys=["more"], reason="r")
+    with Host(discover=False, plugins=[watcher]) as host, host.executor(prompt=prompt) as tools:
+        with tools.transaction("outer") as outer, outer.transaction("inner") as work:
+            with pytest.raises(VisibilityExpansionRequired) as opening:
+                work.dispatch(asked)
+            assert "Counts." not in work.expand(opening.value).text
+            assert work.dispatch(call("count")).success
+            assert not work.dispatch(asked).success
+        assert (outer.ended.status, outer.ended.reruns) == ("committed", 0)
+        with pytest.raises(KeyError), tools.transaction("other"):
+            raise KeyError
+        assert tools.dispatch(call("count")).success
 
 
 # --- dry runs

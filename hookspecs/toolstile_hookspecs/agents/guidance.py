@@ -147,7 +147,7 @@ class GuidanceContext:
     Args:
         session: A copy of the session, so that changes are lost.
         prompt: The prompt.
-        resources: The resources outside of any call.
+        resources: The resources outside of any call, or those of the run's transaction.
         clock: The source of time.
         started: The reading of `clock.monotonic()` at the beginning of the run.
         deadline: The end of the run.

@@ -121,6 +121,8 @@ class TransactionRoot(ActiveCall):
         self.reserved: dict[str, Any] = {}
         # The calls of a first run that the second one has not come to.
         self._unrun: deque[Joined] = deque()
+        # How many changes of the session are those of calls; a second run would lose the others.
+        self._made = 0
         self._places: dict[ExclusiveLock, Claim] = {}
         self._secrets: set[str] = set()
         # Locks hold the control of their holder, and must not keep a forgotten transaction alive.
@@ -152,12 +154,14 @@ class TransactionRoot(ActiveCall):
             for part in call.scope.participants():
                 touched.update(getattr(part, "touched", ()))
             self.joined.append(Joined(call, call.context, call.branch.below, touched, table))
+            made = len(call.branch.log)
             try:
                 yield from join(call, self)
             except BaseException:
                 if not call.committed:
                     self.joined.pop()
                 raise
+            self._made += made
             return
         yield from close_to_nested(call)
         yield from prepare_to_join(call)
@@ -316,6 +320,7 @@ class TransactionRoot(ActiveCall):
             yield from self._check_changes(work)
         yield from self._check_agreed()
         if above is not None:
+            above._made += self._made  # noqa: SLF001 - of the same class
             yield from join(self, above)
             above.joined += self.joined
             above.calls += self.calls
@@ -369,8 +374,11 @@ class TransactionRoot(ActiveCall):
 
     def _may_run_again(self) -> bool:
         """Tell whether nothing outside has noticed the first run, and no person agreed to it."""
-        return not self.committed and all(
-            call.tool.contained and APPROVAL not in call.attributes for call in self.calls
+        is_its_own = len(self.branch.log) == self._made
+        return (
+            not self.committed
+            and is_its_own
+            and all(call.tool.contained and APPROVAL not in call.attributes for call in self.calls)
         )
 
     def _run_again(self, work: Environment, without: Collection[str] = ()) -> Staged:
@@ -385,7 +393,7 @@ class TransactionRoot(ActiveCall):
         """
         self.reruns += 1
         first, self._unrun = self.calls, deque(self.joined)
-        self.calls, self.joined = [], []
+        self.calls, self.joined, self._made = [], [], 0
         yield from undo(self)
         for held in self.scope.hold_for_rerun():
             yield from perform(self, held, "acquire", settle)

@@ -228,6 +228,12 @@ class Branch(Transaction):
         """See the slices of the base as they were earlier."""
         self._pins = slices
 
+    def follow(self, kind: type[Any]) -> None:
+        """Stand on the session's newest state of a slice, so that its change is no conflict."""
+        with self.lock:
+            now = self._store.found(self._store.head.slices, kind)
+            self.cell(kind).moved(now, now, rewritten=False)
+
     def guarded_names(self) -> list[str]:
         """Return the names of the slices that were read or replaced here."""
         return [cell.name for cell in self._cells.values() if cell.guarded]

@@ -354,16 +354,22 @@ class MainLoop(ABC, Generic[R, O]):
     def _life(self, run: Run, tools: ExecutorHandle) -> Loop[RunResult[O]]:
         run.begin(tools)
         with run.lending(), run.under_way() as reasons:
+            run.begin_transaction()
             try:
                 result: RunResult[O] = yield from converse(run)
                 if result.success:
-                    output = self.finalize(tools.prompt, tools.session, result)
+                    output = self.finalize(tools.prompt, run.calls.session, result)
                     result = replace(result, output=output)
+                    yield from run.end_transaction()
             except Exception as error:
                 reason = run.fail(error)
                 if reason in _UNCHECKED:
                     run.guidance.skip(f"the run ended: {reason}")
                 reasons.append(reason)
+                yield from run.end_transaction(f"the run failed ({reason}).")
+                raise
+            except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
+                yield from run.end_transaction("the run was interrupted.")
                 raise
             reasons.append(result.stop_reason)
             return result

@@ -83,7 +83,7 @@ def _converse(run: Run) -> Loop[RunResult[Any]]:
         if turn.tool_calls:
             yield from _carry(run, turn.tool_calls)
             if run.conversation.open_calls():
-                return run.pending()
+                return (yield from run.pending())
         elif turn.stop_reason is StopReason.INCOMPLETE:
             continue  # the provider paused, and continues with the next request
         elif (finished := (yield from _accept(run, turn))) is not None:
@@ -102,7 +102,7 @@ def _start(run: Run) -> Loop[RunResult[Any] | None]:
             yield from _carry(run, ready)
         if run.conversation.open_calls():
             run.say()
-            return run.pending()
+            return (yield from run.pending())
         run.note = ""  # the questions, if there were any, have their answers
         is_added, reply = run.say(), run.conversation.last_reply()
         if run.conversation.open_calls():
@@ -183,7 +183,7 @@ def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[None]:
         if isinstance(outcome, Outcome) and outcome.status is Status.PENDING:
             run.wait_for(outcome)
         elif isinstance(outcome, VisibilityExpansionRequired):
-            answers.append(CallAnswer(call.id, call.name, opened(run.tools, outcome)))
+            answers.append(CallAnswer(call.id, call.name, opened(run.calls, outcome)))
         else:
             answers.append(answer_of(call, outcome))
     try:
@@ -201,7 +201,7 @@ def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[None]:
 
 def _outcomes(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome | BaseException]]:
     """Return the outcomes in call order: answered calls one by one, all others as one batch."""
-    tools, outcomes = run.tools, dict[str, Outcome | BaseException]()
+    tools, outcomes = run.calls, dict[str, Outcome | BaseException]()
     given = [replace(call.as_call(), cancellation=run.cancellation) for call in calls]
     batch = [call for call in given if run.answers.get(call.id) is None]
     carried = yield Carry(partial(tools.dispatch_all, batch), partial(tools.adispatch_all, batch))

@@ -347,6 +347,32 @@ class CompletionChecked:
     duration: float = 0.0
 
 
+@stored_as("agent.UnkeptRun")
+@dataclass(frozen=True, slots=True)
+class UnkeptRun:
+    """A run whose calls were one transaction that was not kept; for the model's next turn.
+
+    Args:
+        reason: Why it was not kept, "" if that is unknown, because the process ended.
+    """
+
+    reason: str = ""
+
+    @property
+    def notice(self) -> str:
+        """The message for the model."""
+        if not self.reason:
+            return (
+                "The previous run was interrupted, and it is unknown whether the changes of its "
+                "calls are kept. Read the present state before you continue."
+            )
+        return (
+            f"None of the changes that the calls of the previous run made is kept: {self.reason} "
+            "Everything is as it was before that run. Make the calls again if they are still "
+            "wanted."
+        )
+
+
 @stored_as("agent.GuidanceProgress")
 @dataclass(frozen=True, slots=True)
 class GuidanceProgress:

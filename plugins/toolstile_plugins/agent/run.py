@@ -35,6 +35,9 @@ from toolstile_hookspecs import (
     Status,
     SystemClock,
     ToolInvoked,
+    TransactionFailed,
+    TransactionHandle,
+    TransactionStatus,
     VisibilityExpansionRequired,
     hide,
     secrets_in,
@@ -69,7 +72,7 @@ from toolstile_plugins.agent.budget import (
     price_of,
 )
 from toolstile_plugins.agent.conversation import UNSAID, Compaction, Conversation
-from toolstile_plugins.agent.effects import Ask, Retries
+from toolstile_plugins.agent.effects import Ask, Carry, Loop, Retries
 from toolstile_plugins.agent.guidance.prompt_guidance import GUIDANCE, Guidance
 from toolstile_plugins.agent.output import OutputType
 from toolstile_plugins.agent.result import (
@@ -81,6 +84,7 @@ from toolstile_plugins.agent.result import (
     RunFailed,
     RunResult,
     RunState,
+    UnkeptRun,
     WaitingCall,
     answers_by_call,
     pending_outcome,
@@ -163,6 +167,8 @@ class RequestArguments(TypedDict, total=False):
         heartbeat: Beats before and after each reply and each batch.
         cancellation: Cancels the run from any thread.
         listen: Receives the text as it arrives.
+        transaction: Whether one decision at the end keeps the changes of all calls of the run, or
+            of none. The conversation stays in either case.
     """
 
     session: SessionProtocol | None
@@ -178,6 +184,7 @@ class RequestArguments(TypedDict, total=False):
     heartbeat: Heartbeat | None
     cancellation: Cancellation | None
     listen: Listener | None
+    transaction: bool
 
 
 Given = TypeVar("Given", bound=RequestArguments)
@@ -194,7 +201,7 @@ def known(given: Given, type_: type[RequestArguments] = RequestArguments) -> Giv
 
 OPEN_SECTIONS: Final = "open_sections"
 """The name of the tool with which a model opens sections."""
-CONVERSATION: Final = (Message, ModelReplied, *GUIDANCE)
+CONVERSATION: Final = (Message, ModelReplied, UnkeptRun, *GUIDANCE)
 """The types that each session of an agent has."""
 
 log = logging.getLogger("toolstile.agent")
@@ -231,6 +238,8 @@ class Run:
     """
 
     tools: ExecutorHandle
+    calls: ExecutorHandle
+    """Where its calls run: the executor, or the transaction of the run."""
     conversation: Conversation
     guidance: Guidance
 
@@ -288,6 +297,8 @@ class Run:
         self._asked_at = 0.0
         self._seen = 0
         self.note = ""
+        self._work: TransactionHandle | None = None
+        self._has_told_unkept = False
         self.waits: dict[str, tuple[WaitingCall, Outcome]] = {}
         """The calls that wait for a person, by their ids."""
 
@@ -325,7 +336,7 @@ class Run:
     def begin(self, tools: ExecutorHandle) -> None:
         """Find the conversation of an executor's session, and count the tokens so far."""
         session, tracker = tools.session, self._tracker
-        self.tools = tools
+        self.tools = self.calls = tools
         self.conversation = Conversation(session)
         session[ModelReplied].register(ModelReplied, append_all, SlicePolicy.LOG)
         self.guidance = Guidance(
@@ -366,8 +377,49 @@ class Run:
         with lend(values, **fields):
             yield
 
+    def begin_transaction(self) -> None:
+        """Begin the transaction of its calls, if the request asks for one."""
+        if self._given.get("transaction"):
+            self.calls = self._work = work = self.tools.transaction(self.name)
+            self.guidance.view = work.view
+
+    def end_transaction(self, reason: str = "") -> Loop[None]:
+        """Keep the changes of all calls, or put them back for a reason; then do nothing.
+
+        Raises:
+            RunFailed: Nothing is kept, or it is unknown which changes are.
+        """
+        work, self._work = self._work, None
+        if work is None:
+            return
+        fate = self.tools.session[UnkeptRun]
+        try:
+            if reason:
+                yield Carry(partial(work.rollback, reason), partial(work.arollback, reason))
+                fate.replace(UnkeptRun(reason))
+            else:
+                yield Carry(work.commit, work.acommit)
+                fate.replace()
+        except TransactionFailed as error:
+            is_known = error.ended.status is not TransactionStatus.UNKNOWN
+            fate.replace(UnkeptRun(error.ended.reason if is_known else ""))
+            raise RunFailed(str(error), phase=Phase.TOOL) from error
+
+    def _tell_unkept(self) -> None:
+        """Tell the model once if the changes of the previous run are not kept."""
+        if not self._has_told_unkept:
+            self._has_told_unkept = True
+            fate = self.tools.session[UnkeptRun]
+            found = fate.all()
+            for each in found[-1:]:
+                self.conversation.add(Message.user(each.notice))
+            if found or self._work:
+                # If the process ends in the transaction, the next run finds this one.
+                fate.replace(*([UnkeptRun()] if self._work else []))
+
     def say(self) -> bool:
         """Add the user's request unless the conversation has it; return whether it was added."""
+        self._tell_unkept()
         if self.said is None:
             return False
         request = Message.user(self.said, self.context.request_id)
@@ -489,7 +541,8 @@ class Run:
         self.check()
         self.beat()
         try:
-            given = self.tools.session, self.tools.resources
+            seen = self.tools if self._work is None else self._work.view()
+            given = seen.session, seen.resources
             rendered = self.tools.prompt.render(*given)
             if self._is_child and self._prompt.sections:
                 rendered = replace(rendered, text=self._prompt.render(*given).text)
@@ -556,8 +609,9 @@ class Run:
         so_far = self.tools.session.id, self.context, self.usage, self.turns
         return RunResult(*ended, *so_far, tuple(self.conversation.all()), note=self.note)
 
-    def pending(self) -> RunResult[Any]:
+    def pending(self) -> Loop[RunResult[Any]]:
         """Return the result of a run that waits for people, with the state that resumes it."""
+        yield from self.end_transaction("a call waits for a person, which a transaction cannot.")
         open_calls, session = self.conversation.open_calls(), self.tools.session
         waits = [self.waits[call.id] for call in open_calls if call.id in self.waits]
         waiting = tuple(call for call, _ in waits)

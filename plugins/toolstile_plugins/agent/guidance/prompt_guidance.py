@@ -83,6 +83,7 @@ class Guidance:
         run_id: The id of the run.
         publish: Receives feedback and verdicts, beside the session's dispatcher.
         refusals: How often in a row the model's stop was refused.
+        view: Returns session and resources as the calls of a transaction see them, if there is one.
 
     Raises:
         DefinitionError: When a provider has no trigger, or two providers have one name.
@@ -97,6 +98,7 @@ class Guidance:
     run_id: str = ""
     publish: Callable[[object], object] = lambda _: None
     refusals: int = 0
+    view: Callable[[], ToolContext] | None = None
 
     def __post_init__(self) -> None:
         prompt, clock = self.tools.prompt, self.host.clock if self.host else SystemClock()
@@ -259,7 +261,8 @@ class Guidance:
         """Return the files of triggers that exist now and did not before."""
         watched = {each.trigger.on_file_created or "" for each in configs}
         new = sorted(watched - {"", *self._progress.files})
-        return tuple(file for file in new if is_there(self._now.filesystem, file))
+        seen: Any = new and self._seen().resources.get(Filesystem, None)  # type: ignore[type-abstract]
+        return tuple(file for file in new if is_there(seen, file))
 
     def _remember(self, given: Feedback) -> None:
         name = given.provider_name
@@ -288,13 +291,17 @@ class Guidance:
 
     def _sources(self) -> list[Any]:
         prompt = self._now.prompt
-        sections = (place.section for place in prompt.places(self.tools.session))
+        sections = (place.section for place in prompt.places(self._seen().session))
         return [*self._beyond, prompt.template, *sections]
 
     def _look(self, **more: Any) -> None:
         """Make the context of the next questions, on a copy of the session."""
-        session = self.tools.session.clone(id=self.tools.session.id)
-        self._context = replace(self._now, session=session, **more)
+        seen = self._seen()
+        session = seen.session.clone(id=self.tools.session.id)
+        self._context = replace(self._now, session=session, resources=seen.resources, **more)
+
+    def _seen(self) -> ToolContext | ExecutorHandle:
+        return self.tools if self.view is None else self.view()
 
 
 def collect_feedback(
