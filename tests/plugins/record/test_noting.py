@@ -182,6 +182,14 @@ def test_for_whom_a_call_ran_is_in_its_line(desk, path):
     assert line_of(desk, path, user_id="ada")["user"] == "ada"
 
 
+def test_the_line_of_a_call_of_a_child_has_the_path_of_the_agent(desk, path):
+    with desk.recording(path) as tools, tools.child("reader", session="own") as child:
+        desk.call(child, "add", a=1)
+        desk.call(tools, "add", a=2)
+    assert [line.get("agent") for line in desk.lines_of(path)] == ["main/reader", None]
+    assert [each.call.agent for each in Recording.load(path).calls] == ["main/reader", "main"]
+
+
 def test_why_what_a_call_did_to_the_session_is_lost_is_told_without_secrets(desk, path):
     line = line_of(desk, path, SnapshotError("hunter2 is no JSON."))
     assert line["changes_lost"] == "*** is no JSON."

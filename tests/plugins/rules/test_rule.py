@@ -134,6 +134,17 @@ def test_it_reads_the_tool_the_moment_the_principal_and_the_request(office, cloc
     assert office("fetch", url="https://example.com/").success
 
 
+def test_it_reads_the_path_of_the_agent(office):
+    office.open({"when": "agent.startsWith('main/reader')", "effect": "deny"})
+    assert office("read_note", path="a").success
+    call = ToolCall("read_note", {"path": "a"})
+    with office.tools.child("reader") as child, child.child("helper") as grandchild:
+        for each in (child, grandchild):
+            assert each.dispatch(call).status is Status.DENIED
+    with office.tools.child("writer") as other:
+        assert other.dispatch(call).success
+
+
 @pytest.mark.parametrize(
     ("when", "why"),
     [
