@@ -88,6 +88,7 @@ class Environment(Protocol):
         session_id: The id of the first parent's session, which tokens and effects are bound to.
         journal: The journal of a stored session.
         counting: The journal of the session in which policies count calls.
+        agent: The path of the agent that makes the calls.
         retired: Why it takes no calls any more; work that calls run elsewhere must end then.
         runtime: The state that the calls of one session share.
         engine: The threads, the background loop and the drivers.
@@ -105,6 +106,7 @@ class Environment(Protocol):
     session_id: str
     journal: Journal | None
     counting: Journal | None
+    agent: str
     retired: str | None
     runtime: Runtime
     engine: Engine

@@ -6,6 +6,7 @@ import re
 import weakref
 from collections import deque
 from collections.abc import Collection, Generator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -334,7 +335,8 @@ class TransactionRoot(ActiveCall):
         They see the slices as they were before the call, but the records of policies and the files
         as they are at the end, because the records describe the files after all calls.
         """
-        call, probe = joined.call, ActiveCall(work, joined.call.call_made, on_loop=self.on_loop)
+        call, made_in = joined.call, self._as_made(work, joined.call)
+        probe = ActiveCall(made_in, call.call_made, on_loop=self.on_loop)
         plan = probe.plan = with_rules_of(_plan_of(call), [work.plan_of(call.tool)])
         if not plan.checks:
             return
@@ -404,7 +406,7 @@ class TransactionRoot(ActiveCall):
         self.branch.begin()
         mark = CURRENT.get()
         for call in first:
-            again = ActiveCall(work, call.call_made, on_loop=self.on_loop)
+            again = ActiveCall(self._as_made(work, call), call.call_made, on_loop=self.on_loop)
             if call.call_made.id in without:
                 continue
             plan, again.using, again.admitted = _plan_of(call), call.using, True
@@ -439,6 +441,16 @@ class TransactionRoot(ActiveCall):
                 )
         self.stage = VALIDATE
         self.branch.validate()
+
+    def _as_made(self, work: Environment, call: ActiveCall) -> Environment:
+        """Return the environment for another look at a call: as of the agent that made it."""
+        if call.executor.agent == work.agent:
+            return work
+        # A child that has ended takes no calls, but this is no new one.
+        made = copy(call.executor)
+        made.retired, made.within = None, self
+        made.context_fields = {**made.context_fields, "transaction": self.context}
+        return made
 
     def _named(self, error: ConflictError) -> str:
         """Return the text of a conflict with the calls that touched the slices or paths in it."""

@@ -544,6 +544,50 @@ def test_a_fork_is_kept_or_dropped_by_the_parent(kept: bool) -> None:
         assert "Quota exceeded" in executor.dispatch(call("read_down")).text
 
 
+@pytest.mark.parametrize("kind", ["child", "fork", "fork of a child"])
+def test_a_second_run_of_a_transaction_is_that_of_the_same_agents(kind: str) -> None:
+    seen: list[str] = []
+
+    class Watch:
+        name = "watch"
+
+        def check(self, tool: Any, params: Any, *, context: ToolContext) -> PolicyDecision:
+            seen.append(context.agent)
+            return PolicyDecision.allow()
+
+        def on_result(self, tool: Any, params: Any, result: Any, *, context: ToolContext) -> None:
+            return None
+
+    @tool(contained=True)
+    def mark(*, context: ToolContext) -> str:
+        """Read the notes, and tell the agent."""
+        context.session[Note].append(Note(f"{len(context.session[Note].all())}"))
+        return context.agent
+
+    with (
+        Host(discover=False, tools=[mark], policies=[Watch()]) as host,
+        host.executor() as executor,
+    ):
+        with executor.transaction("work") as work:
+            session: Any = "share" if kind == "child" else "fork"
+            with work.child("a", session=session) as child:
+                child.dispatch(ToolCall("mark"))
+                if kind == "fork of a child":
+                    with child.child("b", session="fork") as inner:
+                        inner.dispatch(ToolCall("mark"))
+            work.dispatch(ToolCall("mark"))
+            executor.session[Note].append(Note("by another"))
+        notes = [each.text for each in executor.session[Note].all()]
+        agents = ["main/a", *(["main/a/b"] if kind == "fork of a child" else []), "main"]
+        assert notes == ["by another", *map(str, range(1, len(agents) + 1))]
+        events = executor.session[ToolInvoked].all()
+        assert [each.agent for each in events] == agents
+        assert [each.text for each in events] == agents
+        # Each is asked about before each run, and in the end about all.
+        assert [agent for agent in agents if seen.count(agent) < 2] == []
+        assert set(seen) == {*agents}
+
+
 def test_a_fork_is_kept_at_the_end_of_its_block_and_rolled_back_with_its_parent() -> None:
     with Host(discover=False, tools=[read_down]) as host, host.executor() as executor:
         with executor.child("a", session="fork") as fork:
