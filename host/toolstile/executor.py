@@ -722,7 +722,7 @@ class Transaction(Executor):
                 id=self.id,
                 title=self.title,
                 status=status,
-                calls=tuple(each.call.call_made.id for each in root.joined),
+                calls=tuple(each.call.call_made.id for each in root.parts),
                 session_id=self.session_id,
                 timestamp=root.timestamp,
                 duration=self.monotonic() - root.started,

@@ -321,6 +321,7 @@ def test_after_a_conflict_nothing_is_kept_if_a_text_would_be_another(tools, watc
     assert "Note" in str(caught.value)
     assert "count (call_7)" in str(caught.value)
     assert caught.value.ended.status is TransactionStatus.CONFLICT
+    assert len(caught.value.ended.calls) == 2
     assert [each.status for each in watcher.ended] == ["conflict"]
     assert [text for text, _ in watcher.rolled_back] == ["a", None]
 

@@ -141,6 +141,11 @@ class TransactionRoot(ActiveCall):
         """The name in messages."""
         return f"The transaction {self.title!r}"
 
+    @property
+    def parts(self) -> list[Joined]:
+        """The calls that were to be kept, in order, also if a second run did not come to them."""
+        return [*self.joined, *self._unrun]
+
     # --- its calls
 
     def join(self, call: ActiveCall, table: DispatchTable) -> Staged:
@@ -194,7 +199,7 @@ class TransactionRoot(ActiveCall):
         self.is_over = True
         try:
             yield from undo(self)
-            for each in reversed([*self.joined, *self._unrun]):
+            for each in reversed(self.parts):
                 each.call.context = each.context
                 tell_rollback(each.call, each.table, reason)
         finally:

@@ -14,10 +14,16 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from weakref import finalize
 
-from toolstile_hookspecs import Status
+from toolstile_hookspecs import Status, TransactionStatus
 from toolstile_plugins.console.pages import id_of
 from toolstile_plugins.record.reader import records_in
-from toolstile_plugins.record.schema import RecordedCall, RecordError, plain_line, read_line
+from toolstile_plugins.record.schema import (
+    RecordedCall,
+    RecordedTransaction,
+    RecordError,
+    plain_line,
+    read_line,
+)
 from toolstile_plugins.sqlite_file import SqliteFile
 
 _HEAD: Final = 256
@@ -44,11 +50,21 @@ class Row:
     parent: str | None
     gist: str
     """The first line that the model read."""
+    transaction: str | None = None
+    """The id of the transaction that the call was part of."""
+    fate: str | None = None
+    """The status of the transaction's end, None if it has not ended."""
 
     @property
     def name(self) -> str:
         """Its name in addresses."""
         return f"{id_of(str(self.path))}-{self.start}"
+
+    @property
+    def is_unkept(self) -> bool:
+        """True if the call succeeded, and its transaction was not kept."""
+        kept = {None, TransactionStatus.COMMITTED.value, TransactionStatus.UNKNOWN.value}
+        return self.status is Status.SUCCEEDED and self.fate not in kept
 
     @property
     def ended(self) -> datetime:
@@ -114,25 +130,42 @@ def rows_of(path: Path, lines: Lines) -> list[Row]:
                         principal=said.get("user") or "",
                         parent=said.get("parent"),
                         gist=gist,
+                        transaction=said.get("transaction"),
                     )
                 )
     return rows
 
 
-_VERSION: Final = 1
+def ends_of(lines: Lines) -> list[tuple[int, str, str]]:
+    """Return the ends of transactions in lines of a record: place, id and status."""
+    ends: list[tuple[int, str, str]] = []
+    for start, line in lines:
+        # Because few lines are such an end, others are not parsed again.
+        if b'"kind":"transaction"' in line:
+            with suppress(ValueError, KeyError, TypeError):
+                said = plain_line(line)
+                if said["kind"] == "transaction":
+                    ends.append((start, said["id"], said["status"]))
+    return ends
+
+
+_VERSION: Final = 2
 _BLOCK: Final = 4 * 1024 * 1024
 """The bytes that are indexed at once, while other processes wait for the index."""
 _TABLES: Final = f"""
     BEGIN IMMEDIATE;
     DROP TABLE IF EXISTS calls;
     DROP TABLE IF EXISTS files;
+    DROP TABLE IF EXISTS ends;
     CREATE TABLE files (
         id INTEGER PRIMARY KEY, path TEXT NOT NULL, name TEXT NOT NULL, head BLOB, read INTEGER
     );
     CREATE TABLE calls (
         file INTEGER, start INTEGER, call TEXT, tool TEXT, status TEXT, at TEXT, seconds REAL,
-        session TEXT, principal TEXT, parent TEXT, gist TEXT, ended TEXT, PRIMARY KEY (file, start)
+        session TEXT, principal TEXT, parent TEXT, gist TEXT, whole TEXT, ended TEXT,
+        PRIMARY KEY (file, start)
     ) WITHOUT ROWID;
+    CREATE TABLE ends (id TEXT PRIMARY KEY, in_file INTEGER, at_start INTEGER, fate TEXT);
     CREATE INDEX calls_call ON calls (call);
     CREATE INDEX calls_ended ON calls (ended);
     CREATE INDEX calls_parent ON calls (parent) WHERE parent IS NOT NULL;
@@ -142,7 +175,11 @@ _TABLES: Final = f"""
     COMMIT;
 """
 _FILES: Final = "SELECT * FROM files"
-_ROWS: Final = "SELECT path, calls.* FROM calls JOIN files ON id = file"
+_ROWS: Final = (
+    "SELECT path, calls.*, fate FROM calls JOIN files ON files.id = file "
+    "LEFT JOIN ends ON ends.id = whole"
+)
+_END: Final = "SELECT path, at_start FROM ends JOIN files ON files.id = in_file WHERE ends.id = ?"
 _OF_FILE: Final = "file = (SELECT id FROM files WHERE name = ?)"
 _NEAR: Final = f"{_OF_FILE} AND session = ?"
 _PLACE: Final = f"SELECT ended, file, start FROM calls WHERE {_OF_FILE} AND start = ?"  # noqa: S608
@@ -222,6 +259,16 @@ class CallIndex:
                     return row, call
         return None
 
+    def end_of(self, transaction: str) -> RecordedTransaction | None:
+        """Return the end of a transaction; None if no record has it."""
+        for path, start in self._file.read(_END, transaction):
+            with suppress(OSError, ValueError), Path(path).open("rb") as file:
+                file.seek(start)
+                ended = read_line(file.readline().rstrip(b"\n"))
+                if isinstance(ended, RecordedTransaction) and ended.id == transaction:
+                    return ended
+        return None
+
     def last_of(self, session: str, call_id: str) -> Row | None:
         """Return the newest call of an id in a session."""
         found = self._rows("call = ? AND session = ? ORDER BY ended DESC LIMIT 1", call_id, session)
@@ -263,8 +310,16 @@ class CallIndex:
         self._catch_up()
         found = self._file.read(f"{_ROWS} WHERE {where}", *values)
         return [
-            Row(Path(path), start, call, tool, Status(status), datetime.fromisoformat(at), *more)
-            for path, _, start, call, tool, status, at, *more, _ in found
+            Row(
+                Path(path),
+                start,
+                call,
+                tool,
+                Status(status),
+                datetime.fromisoformat(at),
+                *[*more, fate],
+            )
+            for path, _, start, call, tool, status, at, *more, _, fate in found
         ]
 
     def _catch_up(self) -> None:
@@ -306,6 +361,7 @@ def _marks(files: Iterable[tuple[int, str, str, bytes, int]]) -> dict[Path, tupl
 
 def _forget(connection: sqlite3.Connection, file: int) -> None:
     connection.execute("DELETE FROM calls WHERE file = ?", (file,))
+    connection.execute("DELETE FROM ends WHERE in_file = ?", (file,))
     connection.execute("DELETE FROM files WHERE id = ?", (file,))
 
 
@@ -315,16 +371,20 @@ def _add(
     place = str(path), id_of(str(path)), *mark
     replaced = connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (file, *place))
     connection.executemany(
-        "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 replaced.lastrowid, row.start, row.call_id, row.tool, row.status,
                 _text_of(row.at), row.seconds, row.session, row.principal, row.parent, row.gist,
-                _text_of(row.ended),
+                row.transaction, _text_of(row.ended),
             )
             for row in rows_of(path, lines)
         ],
     )  # fmt: skip
+    connection.executemany(
+        "REPLACE INTO ends VALUES (?, ?, ?, ?)",
+        [(id_, replaced.lastrowid, start, status) for start, id_, status in ends_of(lines)],
+    )
 
 
 def _parts_of(name: str) -> tuple[str, int]:
@@ -380,7 +440,7 @@ class Tail:
     def _follow(self) -> bool:
         """Read the new lines of the records; return False if there are too many."""
         new: list[Row] = []
-        is_whole = True
+        is_whole, is_any_end = True, False
         for path in self._index.paths():
             mark = self._marks.get(path, Mark())
             # The record may be removed meanwhile.
@@ -390,13 +450,15 @@ class Tail:
                     return False
                 lines, self._marks[path] = written
                 new += rows_of(path, lines[-MOST:])
+                is_any_end = is_any_end or bool(ends_of(lines))
                 is_whole = is_whole and len(lines) <= MOST
-        if new:
+        if new or is_any_end:
             self._looks += 1
             new.sort(key=lambda row: row.ended)
             rows = [*self._rows, *((self._looks, row) for row in new)]
             self._rows = rows[-MOST:]
-            if not is_whole:
+            if is_any_end or not is_whole:
+                # After the end of a transaction, pages show its earlier calls in another way.
                 self._dropped = self._looks
             elif len(rows) > MOST:
                 self._dropped = max(self._dropped, rows[-MOST - 1][0])

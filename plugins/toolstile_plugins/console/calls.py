@@ -69,6 +69,7 @@ class Calls:
             raise HTTPException(HTTPStatus.NOT_FOUND, "The records have no such call.")
         row, call = found
         nested, parent = self._index.nested_in(row), self._index.parent_of(row)
+        whole = None if call.transaction is None else self._index.end_of(call.transaction)
         effect = self._ledger.effect_of(call.attributes.get("ledger.key"))
         attributes = dict(call.attributes)
         diff = attributes.pop(DIFF, None)
@@ -79,6 +80,7 @@ class Calls:
             "call": call,
             "nested": nested,
             "parent": parent,
+            "whole": whole,
             "effect": effect,
             "arguments": arguments if is_text else lines_of(cast("dict[str, Any]", arguments)),
             "diff": diff if isinstance(diff, str) and diff != NO_CHANGES else None,
@@ -91,6 +93,7 @@ class Calls:
         wire = {
             "call": call.model_dump(mode="json", exclude={"prev", "hash"}),
             "nested": [other.wire() for other in nested],
+            "transaction": whole and whole.model_dump(mode="json", exclude={"prev", "hash"}),
             "effect": effect and effect.wire,
         }
         return self._pages.show(request, "call.html", values, wire)

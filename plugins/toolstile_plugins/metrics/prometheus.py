@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter as Tally
+from collections import Counter as Tally, defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -21,6 +21,8 @@ from toolstile_hookspecs import (
     HostHandle,
     Status,
     ToolInvoked,
+    TransactionEnded,
+    TransactionStatus,
     Verdict,
     hookimpl,
 )
@@ -80,6 +82,14 @@ class CallMetrics(Collector):
         self._denials = counter("denials", "Denials, by the policy that has denied.", "policy")
         self._rollbacks = counter("rollbacks", "Calls whose changes were put back.")
         self._reruns = counter("reruns", "Further runs of calls after a conflict.")
+        self._transactions = Counter(
+            "toolstile_transactions",
+            "Transactions of several calls that have ended, by their status.",
+            ["status"],
+            registry=counted,
+        )
+        # The tools of the calls in each open transaction, which its end keeps or puts back.
+        self._undecided = defaultdict[str, list[str]](list)
         self._ledger = counter("ledger_calls", "Calls that the ledger knows.", "state")
         self._duration = Histogram(
             "toolstile_call_duration_seconds",
@@ -113,10 +123,21 @@ class CallMetrics(Collector):
                 self._denials.labels(tool, policy).inc()
         if event.rolled_back:
             self._rollbacks.labels(tool).inc()
+        elif event.pending and event.transaction is not None:
+            self._undecided[event.transaction].append(tool)
         if event.reruns:
             self._reruns.labels(tool).inc(event.reruns)
         if (state := event.attributes.get("ledger.state")) is not None:
             self._ledger.labels(tool, str(state)).inc()
+
+    @hookimpl
+    def toolstile_transaction(self, event: TransactionEnded) -> None:
+        """Count a transaction, and the rollbacks of its calls if it is not kept."""
+        self._transactions.labels(str(event.status)).inc()
+        tools = self._undecided.pop(event.id, [])
+        if event.status in {TransactionStatus.ROLLED_BACK, TransactionStatus.CONFLICT}:
+            for tool in tools:
+                self._rollbacks.labels(tool).inc()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the number of questions that wait now, by tool."""

@@ -10,6 +10,7 @@ from toolstile_hookspecs import (
     Status,
     Tool,
     ToolInvoked,
+    TransactionEnded,
     VisibilityExpansionRequired,
     calls,
 )
@@ -46,6 +47,11 @@ OWN_CALL_ID: Final = "toolstile.call.id"
 PARENT_CALL_ID: Final = "toolstile.parent.call.id"
 PENDING_PARENT: Final = "toolstile.pending_parent"
 DRY_RUN: Final = "toolstile.dry_run"
+TRANSACTION: Final = "toolstile.transaction"
+TRANSACTION_ID: Final = "toolstile.transaction.id"
+TRANSACTION_TITLE: Final = "toolstile.transaction.title"
+TRANSACTION_REASON: Final = "toolstile.transaction.reason"
+TRANSACTION_CALLS: Final = "toolstile.transaction.calls"
 
 EXECUTE_TOOL: Final = "execute_tool"
 FUNCTION: Final = "function"
@@ -110,11 +116,24 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
         attributes[POLICY_NAMES] = [encodable(decision.policy or "") for decision in made]
         attributes[POLICY_VERDICTS] = [decision.verdict.value for decision in made]
         attributes[POLICY_REASONS] = [encodable(decision.reason or "") for decision in made]
-    if event.rolled_back or event.replayed or event.reruns:
+    if event.rolled_back or event.replayed or event.reruns or event.transaction:
         _add_unusual_fields(attributes, event)
     if capture:
         _add_content(attributes, event)
     return attributes
+
+
+def of_transaction(event: TransactionEnded) -> Attributes:
+    """Return the attributes of the end of a transaction."""
+    return {
+        TRANSACTION_ID: event.id,
+        TRANSACTION_TITLE: encodable(event.title),
+        TRANSACTION_CALLS: len(event.calls),
+        OUTCOME: event.status.value,
+        CONVERSATION_ID: encodable(event.session_id),
+        SESSION_ID: encodable(event.session_id),
+        **({TRANSACTION_REASON: encodable(event.reason)} if event.reason else {}),
+    }
 
 
 def error_type(event: ToolInvoked) -> str | None:
@@ -147,7 +166,12 @@ def _add_noted(attributes: Attributes, event: ToolInvoked) -> None:
 
 
 def _add_unusual_fields(attributes: Attributes, event: ToolInvoked) -> None:
-    found = {ROLLED_BACK: event.rolled_back, REPLAYED: event.replayed, RERUNS: event.reruns}
+    found: Attributes = {
+        ROLLED_BACK: event.rolled_back,
+        REPLAYED: event.replayed,
+        RERUNS: event.reruns,
+        TRANSACTION_ID: event.transaction,
+    }
     attributes.update({name: value for name, value in found.items() if value})
 
 

@@ -15,7 +15,17 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.metrics import Meter, NoOpMeterProvider
 from opentelemetry.trace import Span, Status as SpanStatus, StatusCode, Tracer, set_span_in_context
 
-from toolstile_hookspecs import HostHandle, Stage, Status, Tool, ToolCall, ToolInvoked, hookimpl
+from toolstile_hookspecs import (
+    HostHandle,
+    Stage,
+    Status,
+    Tool,
+    ToolCall,
+    ToolInvoked,
+    TransactionEnded,
+    TransactionStatus,
+    hookimpl,
+)
 from toolstile_hookspecs.codecs import encodable
 from toolstile_plugins.otel.attributes import (
     CALL_ID,
@@ -27,12 +37,14 @@ from toolstile_plugins.otel.attributes import (
     STAGE,
     TOOL_NAME,
     TOOL_TYPE,
+    TRANSACTION,
     VERSION,
     Attributes,
     error_type,
     of_event,
     of_name,
     of_tool,
+    of_transaction,
     span_name,
 )
 from toolstile_plugins.otel.propagation import (
@@ -220,6 +232,16 @@ class CallTracing:
         if isinstance(span, CallSpan) and span.call_id == event.call_id:
             span.event = event
 
+    @hookimpl
+    def toolstile_transaction(self, event: TransactionEnded) -> None:
+        """Export a span from the beginning of a transaction to its end."""
+        began = round(event.timestamp.timestamp() * NANOSECONDS)
+        made = of_transaction(event)
+        span = self.tracer.start_span(TRANSACTION, attributes=made, start_time=began)
+        if event.status in {TransactionStatus.CONFLICT, TransactionStatus.UNKNOWN}:
+            span.set_status(SpanStatus(StatusCode.ERROR, event.reason))
+        span.end(began + round(event.duration * NANOSECONDS))
+
     def known(self, name: str) -> Known:
         """Return the known attributes of calls of a name."""
         found = self._known.get(name)
@@ -276,6 +298,12 @@ class AwaitedTracing:
         """Hand the event to the span."""
         if self._tracing is not None:
             self._tracing.toolstile_telemetry(event)
+
+    @hookimpl
+    def toolstile_transaction(self, event: TransactionEnded) -> None:
+        """Export the span of a transaction."""
+        if self._tracing is not None:
+            self._tracing.toolstile_transaction(event)
 
     def begun(self) -> CallTracing | None:
         """Return the tracing, None without a provider."""

@@ -21,7 +21,7 @@ from toolstile_plugins.record.reader import (
     verify,
 )
 from toolstile_plugins.record.replayer import Comparison, Replayer, executed, replayed
-from toolstile_plugins.record.schema import RecordedApproval, RecordError
+from toolstile_plugins.record.schema import RecordedApproval, RecordedTransaction, RecordError
 from toolstile_plugins.screen import Cell, Screen, shown_status, shown_time, style_of
 
 
@@ -42,8 +42,8 @@ def show_record(args: argparse.Namespace) -> int:
         entries = selected.of(reader) if args.line is None else _on_line(args.line, reader)
         for entry in entries:
             args.out.write(wire_of(entry))
-        for approval in reader.approvals.values() if args.line is None and selected.is_all else ():
-            args.out.write(wire_of_approval(approval))
+        for other in _others(reader) if args.line is None and selected.is_all else ():
+            args.out.write(wire_of_other(other))
     elif args.line is not None:
         [found] = _on_line(args.line, reader)
         show_call(Screen(), found)
@@ -64,8 +64,8 @@ def _show_folder(args: argparse.Namespace) -> int:
         try:
             for entry in selected.of(reader):
                 args.out.write({"file": str(reader.path), **wire_of(entry)})
-            for approval in reader.approvals.values() if selected.is_all else ():
-                args.out.write({"file": str(reader.path), **wire_of_approval(approval)})
+            for other in _others(reader) if selected.is_all else ():
+                args.out.write({"file": str(reader.path), **wire_of_other(other)})
         except RecordError as error:
             args.out.write({"file": str(reader.path), "fault": str(error)})
             status = 1
@@ -213,8 +213,8 @@ def show_table(
             checker, *said = (found.check.get(name) for name in ("checker", "verdict", "feedback"))
             text = f"{shown_time(found.at)} checked by {checker}: {', '.join(filter(None, said))}"
             screen.line(printable(text))
-        for approval in reader.approvals.values() if selection.is_all else ():
-            screen.line(printable(f"{shown_time(approval.at)} {approval.described}"))
+        for other in _others(reader) if selection.is_all else ():
+            screen.line(printable(f"{shown_time(other.at)} {other.described}"))
         if reader.torn:
             what = f"The last line of {reader.path.name}" if named else "The last line"
             screen.line(f"{what} is incomplete and left out.", "yellow")
@@ -297,10 +297,14 @@ def wire_of(entry: Numbered) -> dict[str, Any]:
     return {"line": entry.line, **entry.call.model_dump(mode="json", exclude={"prev", "hash"})}
 
 
-def wire_of_approval(approval: RecordedApproval) -> dict[str, Any]:
-    """Return an answer, a grant or a revocation as a JSON object."""
-    fields = approval.model_dump(mode="json", exclude={"n", "prev", "hash"})
-    return {"line": approval.n, **fields}
+def wire_of_other(said: RecordedApproval | RecordedTransaction) -> dict[str, Any]:
+    """Return an answer, a grant, a revocation or the end of a transaction as a JSON object."""
+    fields = said.model_dump(mode="json", exclude={"n", "prev", "hash"})
+    return {"line": said.n, **fields}
+
+
+def _others(reader: Reader) -> list[RecordedApproval | RecordedTransaction]:
+    return sorted([*reader.transactions, *reader.approvals.values()], key=lambda said: said.n)
 
 
 def _show_lost(screen: Screen, lost: Sequence[Lost]) -> None:

@@ -19,6 +19,7 @@ from toolstile_plugins.record.schema import (
     RecordedApproval,
     RecordedCall,
     RecordedCheck,
+    RecordedTransaction,
     RecordError,
     Said,
     read_line,
@@ -67,7 +68,7 @@ class Numbered:
 class Reader:
     """Reads a record call by call, once, without an incomplete last line (then it is `torn`).
 
-    `lost`, `checks` and `approvals` (by id) grow while it is read.
+    `lost`, `checks`, `transactions` and `approvals` (by id) grow while it is read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,6 +77,7 @@ class Reader:
         self.lost: list[Lost] = []
         self.checks: list[RecordedCheck] = []
         self.approvals: dict[str, RecordedApproval] = {}
+        self.transactions: list[RecordedTransaction] = []
 
     def __iter__(self) -> Iterator[Numbered]:
         """Yield each call; raise `RecordError` at the first line that cannot be relied on."""
@@ -90,6 +92,8 @@ class Reader:
                 self.checks.append(said)
             elif isinstance(said, RecordedApproval):
                 self.approvals.setdefault(said.id, said)
+            elif isinstance(said, RecordedTransaction):
+                self.transactions.append(said)
             elif isinstance(said, RecordedCall):
                 call, request = said, requests.get(said.session)
                 if call.request is not None:
@@ -120,6 +124,7 @@ class Recording:
         calls: Its calls, in order.
         torn: Whether its last line is incomplete; it is not among the calls.
         lost: The calls that could not be recorded.
+        transactions: The ends of its transactions, in order.
 
     Example:
         >>> recording = Recording.load(Path("calls.jsonl"))  # doctest: +SKIP
@@ -129,6 +134,7 @@ class Recording:
     calls: tuple[Numbered, ...]
     torn: bool = False
     lost: tuple[Lost, ...] = ()
+    transactions: tuple[RecordedTransaction, ...] = ()
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
@@ -139,7 +145,8 @@ class Recording:
         """
         reader = Reader(Path(path))
         calls = tuple(reader)
-        return cls(reader.path, calls, reader.torn, tuple(reader.lost))
+        ends = tuple(reader.transactions)
+        return cls(reader.path, calls, reader.torn, tuple(reader.lost), ends)
 
     @cached_property
     def sessions(self) -> Mapping[str, Sequence[Numbered]]:

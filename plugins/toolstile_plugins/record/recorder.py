@@ -24,6 +24,7 @@ from toolstile_hookspecs import (
     SnapshotError,
     Stage,
     ToolInvoked,
+    TransactionEnded,
     hookimpl,
 )
 from toolstile_hookspecs.services import replay as services
@@ -90,6 +91,23 @@ class Recorder:
                 self._why = _reason_of(error)
                 self._count(1)
             raise
+
+    @hookimpl
+    def toolstile_transaction(self, event: TransactionEnded) -> None:
+        """Write the end of a transaction."""
+        said = {
+            "id": event.id,
+            "title": event.title,
+            "session": event.session_id,
+            "status": event.status,
+            "calls": event.calls,
+            "at": event.timestamp.isoformat(),
+            "seconds": event.duration,
+            "reason": event.reason,
+            "parent": event.parent_id,
+            "reruns": event.reruns,
+        }
+        self.note("transaction", {name: value for name, value in said.items() if value})
 
     def note(self, kind: str, said: dict[str, Any]) -> None:
         """Write a line of another kind than a call; `OSError` or `RecordError` if that fails."""

@@ -7,7 +7,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -37,6 +37,9 @@ from toolstile_hookspecs import (
     ToolInvoked,
     ToolResult,
     ToolValidationError,
+    TransactionFailed,
+    TransactionHandle,
+    TransactionStatus,
     VisibilityExpansionRequired,
     hookimpl,
     masked,
@@ -623,7 +626,7 @@ def replayed(
     """
     replay = replay or Replayer(recording)
     with registered(host, replay), ExitStack() as stack:
-        stage = _Stage(host, stack, replay)
+        stage = _Stage(host, stack, replay, recording)
         for entry in _top_level(recording):
             yield stage.play(entry)
 
@@ -634,7 +637,7 @@ def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
     Stored state of policies applies, and is not changed.
     """
     with ExitStack() as stack:
-        stage = _Stage(host, stack, None)
+        stage = _Stage(host, stack, None, recording)
         for entry in _top_level(recording):
             if not hides_some(entry.call, entry.call.arguments):
                 yield stage.play(entry)
@@ -660,8 +663,13 @@ def _top_level(recording: Recording) -> Iterator[Numbered]:
 class _Stage:
     """Makes recorded calls, each in a session that stands for the recorded session."""
 
-    def __init__(self, host: HostHandle, stack: ExitStack, replay: Replayer | None) -> None:
+    def __init__(
+        self, host: HostHandle, stack: ExitStack, replay: Replayer | None, recording: Recording
+    ) -> None:
         self._host = host
+        self._ends = {each.id: each for each in recording.transactions}
+        self._works: dict[str, TransactionHandle] = {}
+        """The transactions that are open, by the id of the recorded one."""
         self._stack = stack
         self._replay = replay
         self._clock: RecordedClock | None = None
@@ -673,7 +681,8 @@ class _Stage:
 
     def play(self, entry: Numbered) -> Comparison:
         call = entry.call
-        tools = self._executor(call)
+        self._end_before(call)
+        tools = self._within(self._executor(call), call.transaction)
         arguments = call.arguments
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments)
@@ -697,6 +706,35 @@ class _Stage:
         elif envelope[which] is not None:
             envelope[which] = event.hide(envelope[which])
         return Comparison(entry, envelope, event.status, passes=passes, decisions=event.decisions)
+
+    def _within(self, tools: ExecutorHandle, id_: str | None) -> ExecutorHandle:
+        """Return the transaction that stands for a recorded one, or the executor for None."""
+        if id_ is None:
+            return tools
+        if id_ not in self._works:
+            ended = self._ends.get(id_)
+            above, title = (None, id_) if ended is None else (ended.parent, ended.title)
+            self._works[id_] = self._within(tools, above).transaction(title)
+        return self._works[id_]
+
+    def _end_before(self, call: RecordedCall) -> None:
+        """End the transactions that had ended before a call, as they ended then."""
+        around, id_ = list[str](), call.transaction
+        while id_ is not None:
+            around.append(id_)
+            id_ = self._ends[id_].parent if id_ in self._ends else None
+        for id_ in reversed([*self._works]):
+            if (ended := self._ends.get(id_)) is None:
+                continue
+            # A savepoint that was kept ends with the one around it, which has a call here.
+            is_kept = id_ not in around and ended.parent in around and ended.n > call.n
+            if is_kept or ended.n < call.n:
+                work = self._works.pop(id_)
+                with suppress(TransactionFailed):
+                    if is_kept or ended.status is TransactionStatus.COMMITTED:
+                        work.commit()
+                    else:
+                        work.rollback(ended.reason)
 
     def _executor(self, call: RecordedCall) -> ExecutorHandle:
         dry = bool(call.attributes.get(DRY_RUN))

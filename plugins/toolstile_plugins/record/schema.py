@@ -1,8 +1,8 @@
 """The schema of a record's lines.
 
 The first line of each run says that it begins, and the last line that it ended. Between them stands
-a line for each call, for each check of the completion of an agent's task, and for each answer of a
-person, grant and revocation, from any process.
+a line for each call, for each end of a transaction, for each check of the completion of an agent's
+task, and for each answer of a person, grant and revocation, from any process.
 """
 
 from __future__ import annotations
@@ -15,9 +15,18 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError, from_json
 
-from toolstile_hookspecs import Principal, RequestTurn, Stage, Status, ToolstileError, Verdict
+from toolstile_hookspecs import (
+    Principal,
+    RequestTurn,
+    Stage,
+    Status,
+    ToolstileError,
+    TransactionStatus,
+    Verdict,
+)
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.execution.principal import APPLICATION, MAIN_AGENT
+from toolstile_hookspecs.support.text import counted
 
 FORMAT: Final = "toolstile.record"
 VERSION: Final = 1
@@ -123,6 +132,7 @@ class RecordedCall(_Line):
     attributes: dict[str, Any] = Field(default_factory=dict[str, Any])
     rolled_back: bool = False  # whether its changes were rolled back
     pending_parent: bool = False  # whether its changes waited for its parent's commit
+    transaction: str | None = None  # the id of its transaction, whose end has its own line
     replayed: bool = False  # whether it was answered from a record or ledger
     reruns: int = 0  # how often it ran again after a conflict
     error: Raised | None = None
@@ -173,6 +183,29 @@ class RecordedCall(_Line):
         return [(stage, max(0.0, end - began)) for (stage, began), end in stages]
 
 
+class RecordedTransaction(_Line):
+    """The end of a transaction, after the lines of its calls."""
+
+    kind: Literal["transaction"]
+    id: str
+    title: str
+    session: str
+    status: TransactionStatus
+    calls: tuple[str, ...] = ()  # the ids of the calls that were to be kept
+    at: datetime
+    seconds: float = 0.0
+    reason: str = ""  # why it was not kept
+    parent: str | None = None  # the id of the transaction around it
+    reruns: int = 0
+
+    @property
+    def described(self) -> str:
+        """The end without its time, in words."""
+        why = f": {self.reason}" if self.reason else ""
+        calls = counted(len(self.calls), "call")
+        return f"transaction {self.title!r} of {calls} {self.status.replace('_', ' ')}{why}"
+
+
 class RecordedCheck(_Line):
     """A check of the completion of an agent's task, with the fields of the agent's event."""
 
@@ -206,7 +239,7 @@ class RecordedApproval(_Line):
         return f"{self.tool} {self.subject} {self.act}{by}{why}"
 
 
-Said = Begin | RecordedCall | RecordedCheck | RecordedApproval | End
+Said = Begin | RecordedCall | RecordedTransaction | RecordedCheck | RecordedApproval | End
 Line = Annotated[Said, Field(discriminator="kind")]
 
 _LINES: Final[TypeAdapter[Line]] = TypeAdapter(Line)

@@ -284,7 +284,7 @@ def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
         fields.append('"value":"kept"')
 
 
-def _add_circumstances(fields: Fields, event: ToolInvoked) -> None:
+def _add_circumstances(fields: Fields, event: ToolInvoked) -> None:  # noqa: C901 - as above
     if event.parent_id is not None:
         fields.append(f'"parent":{quoted(event.parent_id)}')
     if event.agent != MAIN_AGENT:
@@ -301,6 +301,8 @@ def _add_circumstances(fields: Fields, event: ToolInvoked) -> None:
         fields.append('"rolled_back":true')
     if event.pending_parent:
         fields.append('"pending_parent":true')
+    if event.transaction is not None:
+        fields.append(f'"transaction":{quoted(event.transaction)}')
     if event.replayed:
         fields.append('"replayed":true')
     if event.reruns:

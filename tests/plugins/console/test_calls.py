@@ -140,3 +140,25 @@ def test_pages_lead_to_the_older_and_to_the_newest(desk, visitor):
     assert 'calls?tool=read_file">Newest</a>' in page
     assert "data-events" in newest
     assert "data-events" not in page
+
+
+def test_a_call_of_a_transaction_names_its_end_and_is_not_kept_if_that_was_not(desk, visitor):
+    ids = []
+    for reason in ("", "No <luck>."):
+        with desk.tools.transaction("a trip") as work:
+            work.dispatch(ToolCall("read_file", {"path": "old.txt"}))
+            rows = visitor.json("/calls")["calls"]
+            assert (rows[0]["transaction"], rows[0]["fate"]) == (work.id, None)
+            assert "a trip" not in visitor.get(f"/calls/{rows[0]['name']}").text
+            version = desk.feed_of("calls")._version()
+            if reason:
+                work.rollback(reason)
+        assert desk.feed_of("calls")._version() != version
+        ids.append(rows[0]["name"])
+    page = visitor.get("/calls").text
+    assert re.findall(r'class="outcome">([\w, ]+)', page) == ["succeeded, not kept", "succeeded"]
+    kept, dropped = (visitor.get(f"/calls/{each}").text for each in ids)
+    assert "<dd>a trip, committed</dd>" in kept
+    assert "<dd>a trip, rolled back: No &lt;luck&gt;.</dd>" in dropped
+    assert "succeeded, not kept" in dropped
+    assert visitor.json(f"/calls/{ids[1]}")["transaction"]["reason"] == "No <luck>."

@@ -215,3 +215,27 @@ def test_parallel_calls_are_all_counted(open_tools, toolstile_driver):
         assert all(pool.map(in_a_session_of_its_own, range(20)))
     assert all(each.success for each in tools.call_all(*calls))
     assert scraper.of("toolstile_calls_total", "tool", "status") == {("add", "succeeded"): 40}
+
+
+@tool(category="write", contained=True)
+def keep(text: str) -> str:
+    """Keep a text."""
+    return text
+
+
+def test_transactions_are_counted_by_their_end_and_calls_that_are_put_back_as_rollbacks():
+    metrics = CallMetrics()
+    with Host(discover=False, plugins=[metrics], tools=[keep]) as host, host.executor() as tools:
+        with tools.transaction("kept") as work:
+            work.dispatch(ToolCall("keep", {"text": "a"}))
+        with tools.transaction("dropped") as work:
+            for _ in range(2):
+                work.dispatch(ToolCall("keep", {"text": "b"}))
+            with work.transaction("inner") as inner:
+                inner.dispatch(ToolCall("keep", {"text": "c"}))
+            work.rollback()
+    count = metrics.registry.get_sample_value
+    assert count("toolstile_transactions_total", {"status": "committed"}) == 1
+    assert count("toolstile_transactions_total", {"status": "rolled_back"}) == 2
+    assert count("toolstile_rollbacks_total", {"tool": "keep"}) == 3
+    assert metrics._undecided == {}

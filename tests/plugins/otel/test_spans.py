@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from toolstile_hookspecs import (
     ToolCall,
     ToolContext,
     ToolResult,
+    TransactionFailed,
     hookimpl,
     tool,
 )
@@ -322,3 +324,36 @@ def test_a_span_says_the_version_of_a_tool_that_has_one(traced: Any) -> None:
     traced.open(look)
     traced.call("look")
     assert traced.attributes()["toolstile.tool.version"] == "1.2.0"
+
+
+@tool(contained=True)
+def keep(text: str) -> str:
+    """Keep a text."""
+    return text
+
+
+@pytest.mark.parametrize("how", ["committed", "rolled_back", "conflict"])
+def test_a_transaction_is_a_span_that_its_calls_name(traced: Any, how: str) -> None:
+    @tool(contained=True)
+    def count(context: ToolContext) -> int:
+        """Count texts."""
+        return len(context.session[str].all())
+
+    tools = traced.open(keep, count)
+    with suppress(TransactionFailed), tools.transaction("a trip") as work:
+        work.dispatch(ToolCall("count", {}))
+        work.dispatch(ToolCall("keep", {"text": "a"}))
+        if how == "rolled_back":
+            work.rollback("No luck.")
+        if how == "conflict":
+            tools.session[str].append("other")
+    span, called = traced.named("toolstile.transaction"), traced.named("execute_tool keep")
+    assert called.attributes["toolstile.transaction.id"] == work.id
+    assert span.attributes["toolstile.transaction.id"] == work.id
+    assert span.attributes["toolstile.transaction.title"] == "a trip"
+    assert span.attributes["toolstile.transaction.calls"] == 2
+    assert span.attributes["toolstile.outcome"] == how
+    assert span.attributes.get("toolstile.transaction.reason", "") == work.ended.reason
+    assert span.start_time <= called.start_time <= span.end_time
+    is_error = span.status.status_code is StatusCode.ERROR
+    assert is_error is (how == "conflict")

@@ -1,0 +1,87 @@
+"""A record names the transaction of each call and has a line for its end; a replay repeats it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from toolstile import Host, ToolCall
+from toolstile_plugins.record import Recording, verify
+from toolstile_plugins.record.reader import Reader
+from toolstile_plugins.record.replayer import executed, replayed
+
+
+@pytest.fixture
+def made(desk: Any, path: Any) -> Any:
+    """Record a transaction that is rolled back, one that is kept, and calls around them."""
+    with desk.recording(path) as tools:
+        desk.call(tools, "note", text="before")
+        with tools.transaction("dropped") as work:
+            desk.call(work, "note", text="x")
+            desk.call(work, "notes")
+            desk.call(work, "echo", text="not contained")
+            work.rollback("No luck.")
+        desk.call(tools, "note", text="between")
+        with tools.transaction("trip") as work:
+            desk.call(work, "note", text="a")
+            with work.transaction("inner") as inner:
+                desk.call(inner, "note", text="b")
+            desk.call(work, "note", text="c")
+        desk.call(tools, "note", text="after")
+    return path
+
+
+def said(path: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_a_call_names_its_transaction_and_the_end_has_a_line(made: Any) -> None:
+    lines = said(made)
+    dropped, inner, trip = [each for each in lines if each["kind"] == "transaction"]
+    assert (dropped["title"], dropped["status"], dropped["reason"]) == (
+        "dropped",
+        "rolled_back",
+        "No luck.",
+    )
+    assert (inner["title"], inner["parent"], trip["status"]) == ("inner", trip["id"], "committed")
+    calls = [each for each in lines if each["kind"] == "call"]
+    assert [each.get("transaction") for each in calls] == [
+        None,
+        *[dropped["id"]] * 3,
+        None,
+        trip["id"],
+        inner["id"],
+        trip["id"],
+        None,
+    ]
+    assert dropped["calls"] == [each["id"] for each in calls[1:3]]
+    assert lines.index(dropped) == lines.index(calls[3]) + 1
+
+
+def test_readers_have_the_ends_beside_the_calls(made: Any) -> None:
+    assert verify(made).faults == ()
+    reader = Reader(made)
+    assert len([*reader]) == 9
+    assert [each.described for each in reader.transactions] == [
+        "transaction 'dropped' of 2 calls rolled back: No luck.",
+        "transaction 'inner' of 1 call committed",
+        "transaction 'trip' of 3 calls committed",
+    ]
+
+
+@pytest.mark.parametrize("play", [replayed, executed])
+def test_a_replay_repeats_its_transactions(made: Any, desk: Any, play: Any) -> None:
+    recording = Recording.load(made)
+    with Host(discover=False, plugins=[desk.Desk()]) as host:
+        assert [each.differs for each in play(host, recording)] == [False] * 9
+
+
+def test_an_older_record_has_none(desk: Any, path: Any) -> None:
+    with desk.recording(path) as tools:
+        tools.dispatch(ToolCall("add", {"a": 1}))
+    assert "transaction" not in path.read_text(encoding="utf-8")
+    recording = Recording.load(path)
+    assert recording.transactions == ()
+    assert recording.calls[0].call.transaction is None
