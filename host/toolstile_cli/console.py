@@ -16,7 +16,8 @@ from typing import Any, Final, Literal, TextIO
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from toolstile_hookspecs import ApprovalRequest, Approver
+from toolstile.plugins.registry import PluginApprover
+from toolstile_hookspecs import Approver, TurnApprover
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.screen import console
 
@@ -258,15 +259,20 @@ def undisturbed(
     if approver is None:
         return None
 
-    def ask(request: ApprovalRequest) -> Any:
-        with ExitStack() as stack:
-            stack.enter_context(still())
-            answer = approver(request)
-            if not inspect.isawaitable(answer):
-                return answer
-            return _awaited(answer, stack.pop_all())
+    def stilled(ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def asked(request: Any) -> Any:
+            with ExitStack() as stack:
+                stack.enter_context(still())
+                answer = ask(request)
+                if not inspect.isawaitable(answer):
+                    return answer
+                return _awaited(answer, stack.pop_all())
 
-    return ask
+        return asked
+
+    if isinstance(approver, TurnApprover):
+        return PluginApprover(stilled(approver), stilled(approver.turn))
+    return stilled(approver)
 
 
 async def _awaited(answer: Awaitable[Any], stack: ExitStack) -> Any:

@@ -80,11 +80,11 @@ def terminals():
     """Give what starts the command at a pseudo-terminal, and returns the person before it."""
     people = []
 
-    def start(*arguments, **options):
+    def start(*arguments, command=(COMMAND,), **options):
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
         process = subprocess.Popen(
-            [sys.executable, "-c", TAKE_TERMINAL, *map(str, [COMMAND, *arguments])],
+            [sys.executable, "-c", TAKE_TERMINAL, *map(str, [*command, *arguments])],
             stdin=options.pop("stdin", slave),
             stdout=options.pop("stdout", slave),
             stderr=slave,

@@ -289,7 +289,10 @@ class TransactionRoot(ActiveCall):
             self._is_put_back = any(self.scope.held_alone())
             if self._is_put_back:
                 yield from self._put_back()
-            card = ApprovalCard(tuple(rows), self.title, diff)
+            # For approvers, because the resources of the calls have ended with the calls.
+            own = self.context.resources
+            shown = (replace(row, context=replace(row.context, resources=own)) for row in rows)
+            card = ApprovalCard(tuple(shown), self.title, diff)
             answers = yield from answers_to(self, card, f"{self.name} needs a person's approval")
             self.check_limits()
             refused = {id_: answer for id_, answer in answers.items() if not _agrees(answer)}

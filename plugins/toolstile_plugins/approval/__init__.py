@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs import (
     ApprovalAnswer,
+    ApprovalCard,
     ApprovalRequest,
     Binding,
     Command,
@@ -29,6 +30,13 @@ from toolstile_plugins.approval.settings import ApprovalSettings, Mode
 __all__ = ["ApprovalSettings", "Mode"]
 
 
+def _dialogue() -> Any:
+    # Late: terminals and editors bring much along, and few commands ask.
+    from toolstile_plugins.approval import dialogue
+
+    return dialogue
+
+
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
     return ApprovalSettings
@@ -39,10 +47,8 @@ def toolstile_resources(settings: ApprovalSettings) -> list[Binding[Any]]:
     """Offer the terminal as a way to ask beside an inbox."""
 
     def at_terminal(resources: ResourceResolver) -> AtTerminal:  # noqa: ARG001 - it needs none
-        # Late: terminals and editors bring much along, and few commands ask.
-        from toolstile_plugins.approval.dialogue import TerminalWay
-
-        return TerminalWay(settings)
+        way: AtTerminal = _dialogue().TerminalWay(settings)
+        return way
 
     return [Binding[AtTerminal](AtTerminal, at_terminal)]  # type: ignore[type-abstract]
 
@@ -59,10 +65,17 @@ def toolstile_approve(
     request: ApprovalRequest, settings: ApprovalSettings, state: HeldGrants
 ) -> ApprovalAnswer:
     """Answer as the mode says."""
-    # Late: terminals and editors bring much along, and few commands ask.
-    from toolstile_plugins.approval.dialogue import answer
+    given: ApprovalAnswer = _dialogue().answer(request, settings.mode, state)
+    return given
 
-    return answer(request, settings.mode, state)
+
+@hookimpl
+def toolstile_approve_turn(
+    card: ApprovalCard, settings: ApprovalSettings, state: HeldGrants
+) -> dict[str, ApprovalAnswer]:
+    """Answer the questions of a turn or of a transaction as the mode says."""
+    given: dict[str, ApprovalAnswer] = _dialogue().answer_card(card, settings.mode, state)
+    return given
 
 
 @hookimpl

@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
@@ -23,6 +24,7 @@ from rich.text import Text
 
 from toolstile_hookspecs import (
     ApprovalAnswer,
+    ApprovalCard,
     ApprovalRequest,
     Cancellation,
     StateError,
@@ -32,7 +34,7 @@ from toolstile_hookspecs.codecs import RETRY
 from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.approval.beside import KeptQuestion, Reached, person
-from toolstile_plugins.approval.display import Shown, question_of, unmasked
+from toolstile_plugins.approval.display import Shown, ShownCard, View, question_of, unmasked
 from toolstile_plugins.approval.grants import MOST_HOURS, Grants, Terms
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode
 from toolstile_plugins.screen import console, printable_lines
@@ -73,6 +75,11 @@ class Terminal:
     def show(self, text: Text | str = "") -> None:
         """Write a line."""
         self._rich().print(text, soft_wrap=True)
+
+    def show_all(self, view: View, *, everything: bool = False) -> None:
+        """Write the lines of a view."""
+        for style, line in view.lines(everything=everything):
+            self.show(Text(line, style))
 
     def ask(self, question: str) -> str | None:
         """Return the line that answers a question, or None if the input was closed.
@@ -230,17 +237,21 @@ def _in_editor(editor: str, shown: Shown, terminal: Terminal) -> str | None:
 
 
 class Dialogue:
-    """Asks a person about one request.
+    """Asks a person about one request, or about one row of the card of a transaction.
 
     Attributes:
         for_good: Whether the person approved the tool for the rest of the session.
     """
 
-    def __init__(self, terminal: Terminal, request: ApprovalRequest) -> None:
+    def __init__(
+        self, terminal: Terminal, request: ApprovalRequest, *, of_transaction: bool = False
+    ) -> None:
         self._terminal = terminal
         self._shown = Shown(request)
-        self._has_run = request.diff is not None
-        self._grants = not request.by_person
+        self._keeps = of_transaction or request.diff is not None
+        # Because the calls of a transaction have run, their rows are kept or left out as they are.
+        self._edits = not of_transaction
+        self._grants = not of_transaction and not request.by_person
         self.for_good = False
 
     def run(self) -> ApprovalAnswer:
@@ -248,10 +259,11 @@ class Dialogue:
         self._terminal.show()
         self._show(everything=False)
         while True:
-            question = "Keep it?" if self._has_run else "Run it?"
+            question = "Keep it?" if self._keeps else "Run it?"
+            edit = ", [e]dit" if self._edits else ""
             view = ", [v]iew all of it" if self._shown.is_cut else ""
             always = ", [a]lways for this tool in this session" if self._grants else ""
-            line = self._terminal.ask(f"{question} [y]es, [n]o, [e]dit{always}{view}:")
+            line = self._terminal.ask(f"{question} [y]es, [n]o{edit}{always}{view}:")
             if line is None:
                 return ApprovalAnswer.unanswered(CLOSED)
             answer = self._read(line.strip())
@@ -267,10 +279,8 @@ class Dialogue:
                 self.for_good = True
                 return ApprovalAnswer.approve()
             case (("n" | "no"), reason):
-                why = "Why not? The model reads it (Enter for no reason):"
-                reason = reason or self._terminal.ask(why) or ""
-                return ApprovalAnswer.deny(reason.strip() or None)
-            case (("e" | "edit"), ""):
+                return denied(self._terminal, reason)
+            case (("e" | "edit"), "") if self._edits:
                 edited = edit(self._shown, self._terminal)
                 return None if edited is None else ApprovalAnswer.edit(edited)
             case (("v" | "view"), ""):
@@ -280,8 +290,94 @@ class Dialogue:
         return None
 
     def _show(self, *, everything: bool) -> None:
-        for style, line in self._shown.lines(everything=everything):
-            self._terminal.show(Text(line, style))
+        self._terminal.show_all(self._shown, everything=everything)
+
+
+def denied(terminal: Terminal, reason: str) -> ApprovalAnswer:
+    """Return a denial with a reason, for which the person is asked if they gave none."""
+    why = "Why not? The model reads it (Enter for no reason):"
+    reason = reason or terminal.ask(why) or ""
+    return ApprovalAnswer.deny(reason.strip() or None)
+
+
+class CardDialogue:
+    """Asks a person about the rows of a card that no grant answers.
+
+    Args:
+        terminal: The terminal.
+        card: The card; that of a transaction has a diff.
+        held: The grants of a host without an inbox.
+    """
+
+    def __init__(self, terminal: Terminal, card: ApprovalCard, held: Grants) -> None:
+        self._terminal, self._card, self._held = terminal, card, held
+        self._has_run = card.diff is not None
+
+    def run(self) -> dict[str, ApprovalAnswer]:
+        """Return the answers by the ids of the calls; raises `Withdrawn` as `Dialogue.run`."""
+        granted = {row.call.id: self._granted(row) for row in self._card.rows}
+        rows = [row for row in self._card.rows if granted[row.call.id] is None]
+        is_single = len(rows) <= 1 and not self._has_run
+        answers = self._one_by_one(rows) if is_single or not rows else self._together(rows)
+        given = {row.call.id: answer for row, answer in zip(rows, answers, strict=True)}
+        return given | {id_: answer for id_, answer in granted.items() if answer is not None}
+
+    def _together(self, rows: Sequence[ApprovalRequest]) -> list[ApprovalAnswer]:
+        shown, terminal = ShownCard(rows, self._card.diff), self._terminal
+        terminal.show(printable(self._card.title))
+        terminal.show_all(shown)
+        view = ", [v]iew all of it" if shown.is_cut else ""
+        how = f"[y]es to all, [n]o to all, [o]ne by one{view}, or the numbers to refuse:"
+        while True:
+            line = terminal.ask(f"{'Keep' if self._has_run else 'Run'} all {len(rows)}? {how}")
+            if line is None:
+                return [ApprovalAnswer.unanswered(CLOSED)] * len(rows)
+            word, _, rest = line.strip().partition(" ")
+            match word.lower(), rest:
+                case (("y" | "yes"), ""):
+                    return [ApprovalAnswer.approve()] * len(rows)
+                case (("n" | "no"), reason):
+                    return [denied(terminal, reason)] * len(rows)
+                case (("o" | "one"), ""):
+                    return self._one_by_one(rows)
+                case (("v" | "view"), ""):
+                    terminal.show_all(shown, everything=True)
+                case _ if refused := _numbers(line, len(rows)):
+                    no, yes = denied(terminal, ""), ApprovalAnswer.approve()
+                    return [no if n in refused else yes for n in range(1, len(rows) + 1)]
+                case _:
+                    terminal.show("Answer with one of the letters, or with numbers such as 1 3.")
+
+    def _one_by_one(self, rows: Sequence[ApprovalRequest]) -> list[ApprovalAnswer]:
+        # Asked for again, because the answer to a row before this one may have added a grant.
+        return [self._granted(row) or self._asked(row) for row in rows]
+
+    def _asked(self, row: ApprovalRequest) -> ApprovalAnswer:
+        dialogue = Dialogue(self._terminal, row, of_transaction=self._has_run)
+        given = dialogue.run()
+        if dialogue.for_good:
+            asked = question_of(row)
+            grant = ALWAYS.grant(asked, person(), "terminal", asked.created)
+            try:
+                self._grants_of(row).add(grant, asked)
+            except StateError as error:
+                self._terminal.show(printable(f"It runs this once. {error}"))
+        return given
+
+    def _granted(self, row: ApprovalRequest) -> ApprovalAnswer | None:
+        shown = replace(row, diff=self._card.diff) if self._has_run else row
+        return self._grants_of(row).answer_to(question_of(shown))
+
+    def _grants_of(self, row: ApprovalRequest) -> Grants:
+        bound: Any = row.context.resources.get(Grants, None)  # type: ignore[type-abstract]
+        return bound or self._held
+
+
+def _numbers(line: str, most: int) -> set[int]:
+    """Return the numbers of rows in a line; none if the line has anything else."""
+    words = line.replace(",", " ").split()
+    numbers = {int(word) for word in words if word.isdecimal() and 1 <= int(word) <= most}
+    return numbers if all(map(str.isdecimal, words)) and len(numbers) == len({*words}) else set()
 
 
 def answer(request: ApprovalRequest, mode: Mode, held: Grants) -> ApprovalAnswer:
@@ -298,33 +394,26 @@ def answer(request: ApprovalRequest, mode: Mode, held: Grants) -> ApprovalAnswer
                 return ApprovalAnswer.approve()
             return ApprovalAnswer.unanswered(NOT_READING)
         case Mode.ASK | Mode.AUTO:
-            return _ask(request, mode, held)
+            card = ApprovalCard((request,), withdrawn=request.withdrawn)
+            return answer_card(card, mode, held)[request.call.id]
 
 
-def _ask(request: ApprovalRequest, mode: Mode, held: Grants) -> ApprovalAnswer:
+def answer_card(card: ApprovalCard, mode: Mode, held: Grants) -> dict[str, ApprovalAnswer]:
+    """Return the answers to a card, by the ids of its calls; see `answer`."""
+    if mode not in _ASKS:
+        return {row.call.id: answer(row, mode, held) for row in card.rows}
     try:
         with (
-            open_terminal(request.withdrawn, anywhere=mode is Mode.ASK) as terminal,
-            taking_turns(request.withdrawn),
+            open_terminal(card.withdrawn, anywhere=mode is Mode.ASK) as terminal,
+            taking_turns(card.withdrawn),
         ):
-            # Only now, because the answer to a call before this one may have added a grant.
-            asked = question_of(request)
-            bound: Any = request.context.resources.get(Grants, None)  # type: ignore[type-abstract]
-            grants: Grants = bound or held
-            if (granted := grants.answer_to(asked)) is not None:
-                return granted
-            dialogue = Dialogue(terminal, request)
-            given = dialogue.run()
-            if dialogue.for_good:
-                try:
-                    grants.add(ALWAYS.grant(asked, person(), "terminal", asked.created), asked)
-                except StateError as error:
-                    terminal.show(printable(f"It runs this once. {error}"))
-            return given
+            # Grants count only now, because the answer to a card before may have added one.
+            return CardDialogue(terminal, card, held).run()
     except Unavailable:
-        return ApprovalAnswer.unanswered(NO_TERMINAL)
+        left = NO_TERMINAL
     except Withdrawn:
-        return ApprovalAnswer.unanswered(LEFT_OPEN)
+        left = LEFT_OPEN
+    return {row.call.id: ApprovalAnswer.unanswered(left) for row in card.rows}
 
 
 # --- beside an inbox

@@ -21,7 +21,7 @@ MASK: Final = "*** (unchanged)"
 """Stands for a secret; an edit that keeps the mask keeps the secret."""
 
 LINES: Final = 60
-"""Lines of the short view; above, each argument and the diff are shortened."""
+"""Lines of the short view; above, the longest arguments and the diff are shortened."""
 SHORTEST: Final = 4
 """Minimum lines of each part in the short view."""
 WIDTH: Final = 2_000
@@ -51,7 +51,37 @@ def unmasked(edited: object, value: object) -> Any:
     return edited
 
 
-class Shown:
+class View:
+    """Parts of a text; the short view leaves out lines of the longest parts."""
+
+    def __init__(self, parts: list[list[Line]]) -> None:
+        self.parts = parts
+        fitting = (n for n in range(LINES, 0, -1) if sum(min(n, len(e)) for e in parts) <= LINES)
+        self._most = max(next(fitting, 0), SHORTEST)
+
+    @property
+    def is_cut(self) -> bool:
+        """True if the short view leaves out lines or characters."""
+        lines = [text for part in self.parts for _, text in part]
+        return any(len(part) > self._most for part in self.parts) or any(
+            len(text) > WIDTH for text in lines
+        )
+
+    def lines(self, *, everything: bool = False) -> Iterator[Line]:
+        """Yield the lines with their styles."""
+        for part in self.parts:
+            if everything:
+                yield from part
+                continue
+            for style, text in part[: self._most]:
+                more = len(text) - WIDTH
+                yield style, f"{text[:WIDTH]}... ({more:,} more characters)" if more > 0 else text
+            more = len(part) - self._most
+            if more > 0:
+                yield "dim", f"  ... ({more:,} more lines)"
+
+
+class Shown(View):
     """A request, ready to be shown.
 
     Attributes:
@@ -67,31 +97,7 @@ class Shown:
         self._secrets = list(secrets_of(self.arguments, schema))
         arguments = [[*self._argument(printable(name), it)] for name, it in self.masked.items()]
         arguments = arguments or [[("dim", "  without arguments")]]
-        self._parts = [[*self._head()], *arguments, [*self._diff()]]
-        most = LINES // len(self._parts)
-        is_long = sum(map(len, self._parts)) > LINES
-        self._most = max(most, SHORTEST) if is_long else LINES
-
-    @property
-    def is_cut(self) -> bool:
-        """True if the short view leaves out lines or characters."""
-        lines = [text for part in self._parts for _, text in part]
-        return any(len(part) > self._most for part in self._parts) or any(
-            len(text) > WIDTH for text in lines
-        )
-
-    def lines(self, *, everything: bool = False) -> Iterator[Line]:
-        """Yield the lines with their styles."""
-        for part in self._parts:
-            if everything:
-                yield from part
-                continue
-            for style, text in part[: self._most]:
-                more = len(text) - WIDTH
-                yield style, f"{text[:WIDTH]}... ({more:,} more characters)" if more > 0 else text
-            more = len(part) - self._most
-            if more > 0:
-                yield "dim", f"  ... ({more:,} more lines)"
+        super().__init__([[*self._head()], *arguments, [*diff_lines(request.diff, self._secrets)]])
 
     def _head(self) -> Iterator[Line]:
         tool, parent = self.request.tool, self.request.context.parent
@@ -117,13 +123,26 @@ class Shown:
         yield "cyan", f"  {label}: {first}"
         yield from (("cyan", f"  {line}") for line in rest)
 
-    def _diff(self) -> Iterator[Line]:
-        if self.request.diff is None:
-            return
-        yield "bold", "It would change:"
-        for line in printable_lines(hide(self.request.diff, self._secrets)):
-            style = {"+": "green", "-": "red"}.get(line.lstrip()[:1], "dim")
-            yield style, f"  {line}"
+
+class ShownCard(View):
+    """Requests with their numbers, and the diff of their calls together, ready to be shown."""
+
+    def __init__(self, requests: Sequence[ApprovalRequest], diff: str | None) -> None:
+        parts: list[list[Line]] = []
+        for number, request in enumerate(requests, 1):
+            ((style, title), *reasons), *arguments = Shown(request).parts
+            parts += [[(style, f"{number}. {title}"), *reasons], *arguments]
+        super().__init__([*parts, [*diff_lines(diff)]])
+
+
+def diff_lines(diff: str | None, secrets: Sequence[str] = ()) -> Iterator[Line]:
+    """Yield the lines of a diff with their styles, without secrets."""
+    if diff is None:
+        return
+    yield "bold", "It would change:"
+    for line in printable_lines(hide(diff, secrets)):
+        style = {"+": "green", "-": "red"}.get(line.lstrip()[:1], "dim")
+        yield style, f"  {line}"
 
 
 def question_of(request: ApprovalRequest, expires: timedelta = timedelta()) -> Question:

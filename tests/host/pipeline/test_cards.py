@@ -265,6 +265,18 @@ def test_a_transaction_is_shown_with_its_calls_and_one_diff_before_it_is_kept():
     assert "added 2" in card.diff
 
 
+def test_an_approver_has_resources_for_the_rows_of_a_transaction():
+    def look(card):
+        return all(row.context.resources.get(str) == "desk" for row in card.rows)
+
+    bound = [Binding.instance(str, "desk"), Binding.instance(Till, Till())]
+    with opened(Person(look), resources=bound) as host, host.executor() as tools:
+        with tools.transaction("x", approve=True) as work:
+            work.dispatch(ToolCall("note", {"text": "a"}))
+            work.dispatch(ToolCall("ring", {"text": "b"}))
+        assert notes(tools) == ["a"]
+
+
 def test_questions_of_single_calls_wait_for_the_card():
     person = Person()
     with opened(person) as host, host.executor() as tools:

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 from tests.plugins.pseudo_terminal import COMMAND, terminals
@@ -111,6 +112,14 @@ def person(folder, environment):
             return started("--plugin", "desk.py", *arguments, cwd=folder, env=given, **options)
 
         yield start
+
+
+@pytest.fixture
+def script(folder, environment):
+    """Starts a Python script at a pseudo-terminal, and gives the person before it."""
+    with terminals() as started:
+        python = [sys.executable]
+        yield lambda *given: started(*given, command=python, cwd=folder, env=environment)
 
 
 @pytest.fixture
