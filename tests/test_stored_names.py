@@ -71,6 +71,8 @@ STORED = {
     "toolstile.session.id",
     "toolstile.stage",
     "toolstile.tool.version",
+    "toolstile.transaction",
+    "toolstile.transaction.id",
     "toolstile.usage.cost",
     # In the database of effects
     "toolstile_effects",

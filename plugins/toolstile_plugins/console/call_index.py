@@ -43,6 +43,8 @@ class Row:
     tool: str
     status: Status
     at: datetime
+    fate: str | None
+    """The status of the end of its transaction, None if that has not ended."""
     seconds: float
     session: str
     principal: str
@@ -50,10 +52,8 @@ class Row:
     parent: str | None
     gist: str
     """The first line that the model read."""
-    transaction: str | None = None
+    transaction: str | None
     """The id of the transaction that the call was part of."""
-    fate: str | None = None
-    """The status of the transaction's end, None if it has not ended."""
 
     @property
     def name(self) -> str:
@@ -125,6 +125,7 @@ def rows_of(path: Path, lines: Lines) -> list[Row]:
                         tool=envelope["tool"],
                         status=Status(said["status"]),
                         at=datetime.fromisoformat(said["at"]),
+                        fate=None,
                         seconds=said["seconds"],
                         session=said["session"],
                         principal=said.get("user") or "",
@@ -176,7 +177,7 @@ _TABLES: Final = f"""
 """
 _FILES: Final = "SELECT * FROM files"
 _ROWS: Final = (
-    "SELECT path, calls.*, fate FROM calls JOIN files ON files.id = file "
+    "SELECT path, fate, calls.* FROM calls JOIN files ON files.id = file "
     "LEFT JOIN ends ON ends.id = whole"
 )
 _END: Final = "SELECT path, at_start FROM ends JOIN files ON files.id = in_file WHERE ends.id = ?"
@@ -311,15 +312,9 @@ class CallIndex:
         found = self._file.read(f"{_ROWS} WHERE {where}", *values)
         return [
             Row(
-                Path(path),
-                start,
-                call,
-                tool,
-                Status(status),
-                datetime.fromisoformat(at),
-                *[*more, fate],
+                Path(path), start, call, tool, Status(told), datetime.fromisoformat(at), fate, *more
             )
-            for path, _, start, call, tool, status, at, *more, _, fate in found
+            for path, fate, _, start, call, tool, told, at, *more, _ in found
         ]
 
     def _catch_up(self) -> None:

@@ -49,9 +49,6 @@ PENDING_PARENT: Final = "toolstile.pending_parent"
 DRY_RUN: Final = "toolstile.dry_run"
 TRANSACTION: Final = "toolstile.transaction"
 TRANSACTION_ID: Final = "toolstile.transaction.id"
-TRANSACTION_TITLE: Final = "toolstile.transaction.title"
-TRANSACTION_REASON: Final = "toolstile.transaction.reason"
-TRANSACTION_CALLS: Final = "toolstile.transaction.calls"
 
 EXECUTE_TOOL: Final = "execute_tool"
 FUNCTION: Final = "function"
@@ -125,14 +122,14 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
 
 def of_transaction(event: TransactionEnded) -> Attributes:
     """Return the attributes of the end of a transaction."""
+    said = {"id": event.id, "title": event.title, "reason": event.reason}
+    session = encodable(event.session_id)
     return {
-        TRANSACTION_ID: event.id,
-        TRANSACTION_TITLE: encodable(event.title),
-        TRANSACTION_CALLS: len(event.calls),
+        **{f"{TRANSACTION}.{name}": encodable(text) for name, text in said.items() if text},
+        f"{TRANSACTION}.calls": len(event.calls),
         OUTCOME: event.status.value,
-        CONVERSATION_ID: encodable(event.session_id),
-        SESSION_ID: encodable(event.session_id),
-        **({TRANSACTION_REASON: encodable(event.reason)} if event.reason else {}),
+        CONVERSATION_ID: session,
+        SESSION_ID: session,
     }
 
 

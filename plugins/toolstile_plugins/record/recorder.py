@@ -95,18 +95,10 @@ class Recorder:
     @hookimpl
     def toolstile_transaction(self, event: TransactionEnded) -> None:
         """Write the end of a transaction."""
-        said = {
-            "id": event.id,
-            "title": event.title,
-            "session": event.session_id,
-            "status": event.status,
-            "calls": event.calls,
-            "at": event.timestamp.isoformat(),
-            "seconds": event.duration,
-            "reason": event.reason,
-            "parent": event.parent_id,
-            "reruns": event.reruns,
-        }
+        names = ("id", "title", "status", "calls", "reason", "reruns")
+        said = {name: getattr(event, name) for name in names}
+        said |= {"session": event.session_id, "parent": event.parent_id}
+        said |= {"at": event.timestamp.isoformat(), "seconds": event.duration}
         self.note("transaction", {name: value for name, value in said.items() if value})
 
     def note(self, kind: str, said: dict[str, Any]) -> None:
