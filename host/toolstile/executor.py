@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
-from weakref import WeakSet
+from weakref import WeakMethod, WeakSet
 
 from toolstile.batches import batch_of, each_where_awaited, in_place, lives_of
 from toolstile.child import make_child, narrowed
@@ -83,8 +83,6 @@ _CLOSED: Final = (
     "This executor is closed. Dispatch within its `with` block, or make a new one: with "
     "host.executor() as tools: ..."
 )
-
-
 _NO_CARDS: Final = (
     "No approver here takes the card of a transaction. Give the host or the executor one with a "
     "method `turn`, or leave `approve` out."
@@ -593,10 +591,13 @@ class Transaction(Executor):
         self.id, self.deadline = root.call_made.id, root.deadline
         self.context_fields = {**self.context_fields, "transaction": root.context}
         self.event_fields = {**self.event_fields, "transaction": self.id}
-        self._decided, self._ends, self._is_given_up = OneShotGate(), threading.Lock(), False
+        self._decided, self._ends, self._is_given_up = OneShotGate(), list[tuple[int]](), False
+        self._stop_timer: Callable[[], None] = lambda: None
         if timeout is not None:
-            timer = threading.Timer(timeout, self._end_aside, ("Its time was over.",))
-            timer.daemon = True
+            # It must not keep a forgotten transaction alive.
+            end = WeakMethod(self._end_aside)
+            timer = threading.Timer(timeout, lambda: (late := end()) and late("Its time was over."))
+            timer.daemon, self._stop_timer = True, timer.cancel
             timer.start()
 
     @property
@@ -701,8 +702,11 @@ class Transaction(Executor):
         """Keep everything, or put it back for a reason; return the exception that prevented it."""
         if self._process != os.getpid():
             raise StateError(OF_PARENT)
-        if not self._ends.acquire(blocking=False):
-            if not self._decided.granted:
+        thread = (threading.get_ident(),)
+        self._ends.append(thread)
+        if (first := self._ends[0]) is not thread:
+            # A signal handler, or another task, would keep this very thread from ending it.
+            if not self._decided.granted and (on_loop or first != thread):
                 yield WaitFor(self._decided, ENDLESS)
             return None
         root, error = self._root, None
@@ -711,7 +715,9 @@ class Transaction(Executor):
                 why = "The transaction around it has ended."
                 yield from each._end(why, on_loop=on_loop)  # noqa: SLF001 - of the same class
             if reason is None:
-                status, why, error = yield from root.finish(self, on_loop=on_loop)
+                with suppress(GeneratorExit):
+                    yield from root.finish(self, on_loop=on_loop)
+                status, why, error = root.told
                 # The end of a dry run is no failure.
                 self._is_given_up |= error is None
             else:
@@ -733,6 +739,7 @@ class Transaction(Executor):
             )
             self._publish(self.ended)
         finally:
+            self._stop_timer()
             self.refuse(f"{root.name} has ended. Dispatch by its executor, or begin another.")
             self._decided.open()
         return error
@@ -752,8 +759,8 @@ class Transaction(Executor):
         """Raise if it was not kept, unless the application has put it back itself."""
         if error is not None and not isinstance(error, Exception):
             raise error
-        ended = self.ended
-        assert ended is not None  # noqa: S101 - it has ended
+        if (ended := self.ended) is None:
+            raise StateError(f"{self._root.name} is ending here already. Return first.")
         if ended.status is not TransactionStatus.COMMITTED and not self._is_given_up:
             told = ended.reason
             if self.title not in told:

@@ -279,6 +279,9 @@ class ActiveCall(Lifetime["ActiveCall"]):
                 self.request = ItemsView(turns)
             scope = self.scope = CallScope(executor.resources, None, control)
         else:
+            if parent is None:
+                # Other hosts may have moved the session after the transaction began.
+                above.branch.catch_up()
             branch = self.branch = above.branch.fork()
             self.request = above.request
             scope = self.scope = CallScope(executor.resources, above.scope, control)

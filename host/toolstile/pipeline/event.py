@@ -53,14 +53,14 @@ _new: Any = object.__new__
 def roll_back(call: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
     """Roll the call back; if that is interrupted, roll it back again."""
     try:
-        yield from _fail(call, table, error)
+        yield from finished(call, fail(call, table, error), error)
     except BaseException as interruption:  # noqa: BLE001 - likewise
         # It may have come before anything was put back.
-        yield from _fail(call, table, interruption)
+        yield from finished(call, fail(call, table, interruption), interruption)
 
 
-def _fail(call: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
-    ending = fail(call, table, error)
+def finished(call: ActiveCall, ending: Staged, error: BaseException) -> Staged:
+    """Come to the end of a rollback, also where the event loop has gone meanwhile."""
     if not isinstance(error, GeneratorExit):
         yield from ending
         return
@@ -172,6 +172,8 @@ def _closing_error(call: ActiveCall, error: BaseException) -> BaseException:
         closing = Cancelled(CANCELLED)
     elif call.closed is not None:
         closing = CallRejected(Status.CANCELLED, f"{call.name} was abandoned: it {call.closed}.")
+    elif (within := call.executor.within) is not None and within.keeps and within.is_over:
+        closing = CallRejected(Status.CANCELLED, f"{call.name} was abandoned: {within} has ended.")
     else:
         return error
     closing.__cause__ = error

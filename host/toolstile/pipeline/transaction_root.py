@@ -6,8 +6,10 @@ import re
 import weakref
 from collections import deque
 from collections.abc import Collection, Generator, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any, Final
 
 from toolstile.drivers.job import Staged, Step, WaitFor
@@ -26,7 +28,7 @@ from toolstile.pipeline.commit import (
     undo_participants,
 )
 from toolstile.pipeline.environment import Environment
-from toolstile.pipeline.event import roll_back, tell_rollback
+from toolstile.pipeline.event import finished, roll_back, tell_rollback
 from toolstile.pipeline.failures import CallRejected, FailureContext, classify_failure
 from toolstile.pipeline.hook_calls import perform, settle
 from toolstile.pipeline.masking import secrets_of_call
@@ -50,6 +52,7 @@ from toolstile_hookspecs import (
     TransactionStatus,
     hide,
 )
+from toolstile_hookspecs.support.process import deferred_interrupts
 
 _STATUS: Final = {
     Status.CONFLICT: TransactionStatus.CONFLICT,
@@ -123,7 +126,10 @@ class TransactionRoot(ActiveCall):
         # The calls of a first run that the second one has not come to.
         self._unrun: deque[Joined] = deque()
         # How many changes of the session are those of calls; a second run would lose the others.
-        self._made = 0
+        self._made = 0.0
+        # An event loop that has gone hears no answer of `finish`.
+        self.told: tuple[TransactionStatus, str, BaseException | None]
+        self.told = TransactionStatus.COMMITTED, "", None
         self._places: dict[ExclusiveLock, Claim] = {}
         self._secrets: set[str] = set()
         # Locks hold the control of their holder, and must not keep a forgotten transaction alive.
@@ -160,14 +166,14 @@ class TransactionRoot(ActiveCall):
             for part in call.scope.participants():
                 touched.update(getattr(part, "touched", ()))
             self.joined.append(Joined(call, call.context, call.branch.below, touched, table))
-            made = len(call.branch.log)
+            before = len(self.branch.log)
             try:
                 yield from join(call, self)
             except BaseException:
                 if not call.committed:
                     self.joined.pop()
                 raise
-            self._made += made
+            self._made += len(self.branch.log) - before
             return
         yield from close_to_nested(call)
         yield from prepare_to_join(call)
@@ -197,23 +203,26 @@ class TransactionRoot(ActiveCall):
     def give_up(self, reason: str) -> Staged:
         """Put everything back, and tell the policies and plugins of each call, the newest first."""
         self.is_over = True
+        if self.calls and (above := self.executor.within) is not None:
+            # Because a second run would not repeat texts that a model has read.
+            above._made = nan  # noqa: SLF001 - of the same class
         try:
             yield from undo(self)
-            for each in reversed(self.parts):
-                each.call.context = each.context
-                tell_rollback(each.call, each.table, reason)
         finally:
             self._let_all_go()
+            self._tell_rollback(reason)
 
-    def finish(self, work: Environment, *, on_loop: bool) -> Generator[Step, Any, Any]:
-        """Keep everything by one decision, or put everything back.
+    def _tell_rollback(self, reason: str) -> None:
+        for each in reversed(self.parts):
+            each.call.context = each.context
+            tell_rollback(each.call, each.table, reason)
+
+    def finish(self, work: Environment, *, on_loop: bool) -> Staged:
+        """Keep everything by one decision, or put everything back; the rest is in `told`.
 
         Args:
             work: The transaction as the environment of its calls.
             on_loop: Whether an event loop waits for it.
-
-        Returns:
-            The status, the reason if it was not kept, and the exception that prevented it, or None.
         """
         self.on_loop = on_loop
         try:
@@ -224,20 +233,23 @@ class TransactionRoot(ActiveCall):
                 yield from self._ask(work)
             yield from self._keep(work)
             self._let_all_go()
+            if self._is_rehearsed:
+                self.told = TransactionStatus.ROLLED_BACK, DRY_RUN_ENDED, None
         except BaseException as error:  # noqa: BLE001 - every end is told first
             failure = classify_failure(
                 error, FailureContext(self.name, contained=True), self.stage, ()
             )
             reason = failure.result.message
-            if self.committed:
-                self._let_all_go()
-            else:
-                yield from self.give_up(reason)
             status = _STATUS.get(failure.status, TransactionStatus.ROLLED_BACK)
-            return status, reason, error
-        if self._is_rehearsed:
-            return TransactionStatus.ROLLED_BACK, DRY_RUN_ENDED, None
-        return TransactionStatus.COMMITTED, "", None
+            if not self.committed:
+                with suppress(GeneratorExit):
+                    yield from finished(self, self.give_up(reason), error)
+            else:
+                self._let_all_go()
+                # An interruption may come after the decision.
+                is_kept = self.branch.kept and not isinstance(error, Exception)
+                status = TransactionStatus.COMMITTED if is_kept else TransactionStatus.UNKNOWN
+            self.told = status, reason, error
 
     @property
     def _is_rehearsed(self) -> bool:
@@ -274,9 +286,6 @@ class TransactionRoot(ActiveCall):
 
         Nothing is locked while the person thinks: what an exclusive resource has done is put back
         first, and done again after the answer.
-
-        Raises:
-            CallRejected: Nothing is left, or no answer came.
         """
         while True:
             diff = yield from self.changes()
@@ -310,11 +319,7 @@ class TransactionRoot(ActiveCall):
         self.branch.begin()
 
     def _check_agreed(self) -> Staged:
-        """Refuse changes that are not the ones which a person has approved.
-
-        Raises:
-            ConflictError: They have come out differently.
-        """
+        """Refuse changes that are not the ones which a person has approved."""
         if self._agreed is not None and (yield from self.changes()) != self._agreed:
             raise ConflictError(
                 "The changes came out differently after a person had approved them, because the "
@@ -329,10 +334,17 @@ class TransactionRoot(ActiveCall):
             yield from self._check_changes(work)
         yield from self._check_agreed()
         if above is not None:
-            above._made += self._made  # noqa: SLF001 - of the same class
-            yield from join(self, above)
-            above.joined += self.joined
-            above.calls += self.calls
+            # An interruption waits: changes that have joined are rolled back with their calls.
+            with deferred_interrupts():
+                yield from join(self, above)
+                above._secrets |= self._secrets  # noqa: SLF001 - of the same class
+                above._made += self._made  # noqa: SLF001 - of the same class
+                if not above.keeps:
+                    yield from undo_participants(above)
+                    self._tell_rollback(DRY_RUN_ENDED)
+                    return
+                above.joined += self.joined
+                above.calls += self.calls
             return
         self.stage = PREPARE
         yield from commit_with_participants(self)
@@ -361,11 +373,7 @@ class TransactionRoot(ActiveCall):
             probe.end()
 
     def _check_changes(self, work: Environment) -> Staged:
-        """Ask the rules once about all files that the calls have changed together.
-
-        Raises:
-            CallRejected: One denies, or asks about a path that no person has agreed to.
-        """
+        """Ask the rules once about all files that the calls have changed together."""
         if not self.joined or not self.scope.participants():
             return
         plans = [work.plan_of(each.call.tool) for each in self.joined]
@@ -383,24 +391,15 @@ class TransactionRoot(ActiveCall):
     # --- a second run
 
     def _may_run_again(self) -> bool:
-        """Tell whether nothing outside has noticed the first run, and no person agreed to it."""
-        is_its_own = len(self.branch.log) == self._made
+        """Tell whether a second run repeats all that was done, approved, and read by a model."""
         return (
             not self.committed
-            and is_its_own
+            and len(self.branch.log) == self._made
             and all(call.tool.contained and APPROVAL not in call.attributes for call in self.calls)
         )
 
     def _run_again(self, work: Environment, without: Collection[str] = ()) -> Staged:
-        """Run all calls a second time, in order, on the newest state.
-
-        Args:
-            work: The transaction as the environment of its calls.
-            without: The ids of the calls to leave out, which a person has refused.
-
-        Raises:
-            ConflictError: A call ends with another text than the model has read.
-        """
+        """Run all calls, but those that a person has refused, on the newest state, in order."""
         self.reruns += 1
         first, self._unrun = self.calls, deque(self.joined)
         self.calls, self.joined, self._made = [], [], 0

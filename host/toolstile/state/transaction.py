@@ -73,6 +73,15 @@ class Transaction:
         head = self._head = self._store.head
         self._pins = head.slices if self._parent is None else self._parent.adopt(self)
 
+    def catch_up(self) -> None:
+        """Stand on the newest state of the base, if nothing depends on the present one."""
+        with self.lock:
+            used = self._cells or self._overlay or self.log or self._whole or self._closed
+            if not (used or any(each._cells for each in tuple(self._children or ()))):  # noqa: SLF001 - of the same class
+                if self._parent is not None:
+                    self._parent.catch_up()
+                self._pin()
+
     # --- access
 
     def check(self, to_write: bool = False) -> None:  # noqa: FBT001, FBT002 - on the hot path

@@ -287,7 +287,7 @@ class WorkspaceBranch:
     def touched(self) -> set[str]:
         """The paths that the call has read or changed."""
         changes = self._layer.changes(self.key)
-        return {*changes.seen, *changes.made}
+        return {*changes.seen, *(each.path for each in changes.made)}
 
     def diff(self) -> str:
         """Return the changes of the call as a unified diff, empty without changes."""
