@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
     "demo": {
-        "toolstile demo": "show all four scenes; the exit status is 1 if a proof fails",
+        "toolstile demo": "show all five scenes; the exit status is 1 if a proof fails",
         "toolstile demo --scene 3 --keep shop": "show one of them, and keep its files in ./shop",
         "toolstile demo --block ledger": "show how a payment happens twice without the ledger",
     },
@@ -88,7 +88,7 @@ _HELP: Final = "toolstile help COMMAND shows the options and examples of a comma
 MORE: Final = "All options of `toolstile --help` work here, too."
 
 COMMANDS: Final = {
-    "demo": "show four scenes of tool calls, each with its proof",
+    "demo": "show five scenes of tool calls, each with its proof",
     "run": "run recorded calls and show the outcome of each",
     "call": "run one call and print its result as a model reads it",
     "tools": "list the tools, or print them in a provider's format",
@@ -335,7 +335,11 @@ def restore_common_options(parser: argparse.ArgumentParser) -> None:
 
 def _configure_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--scene", type=int, choices=range(1, 5), metavar="N", help="show only scene 1, 2, 3 or 4"
+        "--scene",
+        type=int,
+        choices=range(1, 6),
+        metavar="N",
+        help="show only scene 1, 2, 3, 4 or 5",
     )
     keeping = "keep workspace, databases and bank.log in this new folder"
     parser.add_argument("--keep", type=Path, metavar="DIR", help=keeping)

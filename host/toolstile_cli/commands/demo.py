@@ -1,4 +1,4 @@
-"""`toolstile demo`: four scenes of tool calls, each with its proof."""
+"""`toolstile demo`: five scenes of tool calls, each with its proof."""
 
 from __future__ import annotations
 
@@ -176,11 +176,34 @@ def _approved(stage: _Stage) -> Proof:
     }, {"approved": deleted.success, "byDemo": bool(stand_in), "asked": asked[1:]}
 
 
+def _rehearsed(stage: _Stage) -> Proof:
+    digests, kept = [stage.digests()], False
+    orders = ({"product": "mug", "quantity": 10}, {"product": "kettle", "quantity": 2})
+    with stage.tools() as tools:
+        for keeps in (False, True):
+            with tools.transaction("stock up") as work:
+                for order in orders:
+                    stage.call(work, "place_order", order)
+                digests.append(stage.digests())
+                if not keeps:
+                    work.rollback("It was a rehearsal.")
+            kept = work.ended is not None and len(work.ended.calls) == len(orders)
+            stage.show("kept" if keeps else "rolled back", "yellow")
+            digests.append(stage.digests())
+    start, *others, end = digests
+    stage.show(f"at the start, and before the end: {start}\nafter the end: {end}")
+    return {
+        "nothing was written before the end": others == [start] * 3,
+        "both orders are kept": end != start and kept,
+    }, {"digests": digests}
+
+
 SCENES: Final[Sequence[tuple[str, Callable[[_Stage], Proof]]]] = (
     ("Three wrong arguments. Look for all three in one answer.", _wrong_arguments),
     ("A tool fails after two changes. Look for the old digests after it.", _rolled_back),
     ("The process of a payment is killed. Look for a second charge in bank.log.", _killed),
     ("A deletion waits for a person. Look for its diff before the file is gone.", _approved),
+    ("Two orders are rehearsed, then kept. Look for the digests before the end.", _rehearsed),
 )
 
 

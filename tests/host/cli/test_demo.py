@@ -1,4 +1,4 @@
-"""The demo proves four scenes with real processes and files, and leaves nothing behind."""
+"""The demo proves five scenes with real processes and files, and leaves nothing behind."""
 
 import fcntl
 import json
@@ -79,11 +79,11 @@ def test_the_proofs_of_all_scenes_hold(demo, tmp_path):
     kept = tmp_path / "kept"
     shown = json.loads(told(demo("--json", "--keep", kept), 0))
     assert shown["proved"] is True
-    assert [scene["scene"] for scene in shown["scenes"]] == [1, 2, 3, 4]
+    assert [scene["scene"] for scene in shown["scenes"]] == [1, 2, 3, 4, 5]
     proofs = [proof for scene in shown["scenes"] for proof in scene["proofs"].items()]
-    assert len(proofs) == 11
+    assert len(proofs) == 13
     assert all(holds for _, holds in proofs), proofs
-    payment, deletion = (scene["facts"] for scene in shown["scenes"][2:])
+    payment, deletion = (scene["facts"] for scene in shown["scenes"][2:4])
     assert payment["signal"] == signal.SIGKILL
     after_the_kill, after_the_repeat = payment["accounts"]
     assert [entry["state"] for entry in after_the_kill["ledger"]] == ["unknown"]
@@ -115,6 +115,7 @@ def test_without_the_ledger_the_bank_charges_twice(demo, tmp_path):
     [
         (1, ("product: input should be", "quantity: input should be", "gift: not known")),
         (2, ("before the call: stock.txt ", "In this call: stock.txt ")),
+        (5, ("rolled back", "at the start, and before the end: stock.txt")),
         (4, ("deleted notes/old.md", "Approved by the demo itself: standard input is no")),
     ],
 )
