@@ -413,9 +413,12 @@ class TransactionRoot(ActiveCall):
         self.branch.begin()
         mark = CURRENT.get()
         for call in first:
-            again = ActiveCall(self._as_made(work, call), call.call_made, on_loop=self.on_loop)
             if call.call_made.id in without:
+                refused = self._unrun.popleft()
+                call.context = refused.context
+                tell_rollback(call, refused.table, "A person refused it.")
                 continue
+            again = ActiveCall(self._as_made(work, call), call.call_made, on_loop=self.on_loop)
             plan, again.using, again.admitted = _plan_of(call), call.using, True
             if self._unrun and self._unrun[0].call is call:
                 self._unrun.popleft()

@@ -307,6 +307,33 @@ def test_without_a_refused_row_the_rest_runs_again_and_is_shown_again():
     assert "added Note(text='a')" in person.cards[1].diff
 
 
+def test_plugins_hear_once_that_a_refused_row_is_rolled_back():
+    class Watcher:
+        def __init__(self):
+            self.heard = []
+
+        @hookimpl
+        def toolstile_rollback(self, context, reason):
+            self.heard.append((context.tool_call.arguments["text"], reason))
+
+    for answers, heard in (
+        ((by_text(a=False, b=True), True), [("a", "A person refused it.")]),
+        ((by_text(a=False, b=True), False), ["a", "b"]),
+    ):
+        watcher = Watcher()
+        with opened(Person(*answers), plugins=[watcher]) as host, host.executor() as tools:
+            work = tools.transaction("x", approve=True)
+            for text in ("a", "b"):
+                work.dispatch(ToolCall("note", {"text": text}))
+            if len(heard) == 1:
+                work.commit()
+                assert watcher.heard == heard
+            else:
+                with pytest.raises(TransactionFailed):
+                    work.commit()
+                assert [text for text, _ in watcher.heard] == heard
+
+
 def test_nothing_is_locked_while_the_person_thinks():
     till = Till()
     other = []
@@ -334,7 +361,7 @@ def test_nothing_is_kept_if_the_changes_come_out_differently_after_the_yes():
         tools.dispatch(ToolCall("note", {"text": "first"}))
         with pytest.raises(TransactionFailed, match="came out differently"):
             with tools.transaction("x", approve=True) as work:
-                work.session[Note].replace(Note("only"))
+                work.dispatch(ToolCall("erase"))
                 work.dispatch(ToolCall("note", {"text": "a"}))
         assert notes(tools) == ["first", "other"]
 
