@@ -329,7 +329,7 @@ class Container(OpenScope):
 
     def recover_present(self) -> None:
         """Let all that is there finish the commits that other hosts have decided."""
-        for instance in self.present():
+        for instance in () if self.closed else self.present():
             self._recover(instance)
 
     def _recover(self, instance: object) -> None:

@@ -115,7 +115,7 @@ class House:
 
     def __init__(self, folder, *, is_stored):
         self.root, self.database = folder / "work", folder / "state.db"
-        self.root.mkdir()
+        self.root.mkdir(exist_ok=True)
         self.watcher, self.quota, self.till = Watcher(), Quota(), Till()
         plugins = {"vfs": {"root": str(self.root)}}
         plugins["sessions" if is_stored else "ledger"] = {"path": str(self.database)}
@@ -211,6 +211,16 @@ def test_it_begins_with_the_newest_state_of_all_hosts(tmp_path):
             assert within.dispatch(call("see", text="counted")).text == "2 notes"
         assert work.ended.reruns == 0
     house.host.close()
+
+
+def test_a_closed_executor_does_not_keep_others_from_files_of_another_host(tmp_path):
+    house, other = House(tmp_path, is_stored=True), House(tmp_path, is_stored=True)
+    with house.host.executor(session_id="s") as tools:
+        assert tools.dispatch(call("pay", text="rent")).success
+    assert other.tools.dispatch(call("pay", text="heat")).success
+    assert house.tools.dispatch(call("pay", text="gas")).text == "paid gas"
+    for each in (house, other):
+        each.host.close()
 
 
 def test_a_store_of_sessions_has_one_entry_of_it(tmp_path):
