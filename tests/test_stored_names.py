@@ -134,6 +134,7 @@ LOGGERS = {
         "pipeline",
         "policies",
         "policies.names",
+        "undo",
         "record",
         "rules",
         "settings",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, 
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, cast
 from weakref import WeakMethod, WeakSet
 
 from toolstile.batches import batch_of, each_where_awaited, in_place, lives_of
@@ -32,6 +32,7 @@ from toolstile.pipeline.plan import (
 )
 from toolstile.pipeline.stages import life_of
 from toolstile.pipeline.transaction_root import TransactionRoot
+from toolstile.pipeline.undoing import OfPerson, undone
 from toolstile.policies.persistence import PolicyStore
 from toolstile.prompt_overrides import set_up
 from toolstile.resources.bindings import ResourceRegistry
@@ -68,6 +69,7 @@ from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
 from toolstile_hookspecs.execution.options import ChildArguments, Progress, ResumeArguments
 from toolstile_hookspecs.execution.principal import MAIN_AGENT, RequestTexts, one_principal
+from toolstile_hookspecs.execution.undo import UNDO_TOOL
 from toolstile_hookspecs.support.process import OF_PARENT
 
 if TYPE_CHECKING:
@@ -302,6 +304,27 @@ class Executor:
         using = more.get("using")
         active = ActiveCall(self, call, on_loop=True, resumption=resumption, using=using)
         return self.engine.asynchronous.drive(life_of(active))
+
+    def undo(self, *calls: str, others: Literal["conflict", "keep"] = "conflict") -> Outcome:
+        """Undo calls by their ids, or the last one; undoing the undo brings them back.
+
+        Rules that deny it hold, and a question is answered with yes, because the caller wants it.
+        With `others="keep"`, values that others have changed since stay.
+
+        Raises:
+            UndoConflict: Others have changed values since; names each, and changes nothing.
+            StateError: The configuration has no table `[plugins.undo]`.
+        """
+        return undone(self.engine.sync.drive(life_of(self._undoing(calls, others, on_loop=False))))
+
+    async def aundo(self, *calls: str, others: Literal["conflict", "keep"] = "conflict") -> Outcome:
+        """Undo calls by their ids; see `undo`."""
+        life = life_of(self._undoing(calls, others, on_loop=True))
+        return undone(await self.engine.asynchronous.drive(life))
+
+    def _undoing(self, calls: tuple[str, ...], others: str, *, on_loop: bool) -> ActiveCall:
+        made = ToolCall(UNDO_TOOL, {"calls": [*calls], "others": others})
+        return ActiveCall(cast("Any", OfPerson(self)), made, on_loop=on_loop)
 
     def rehearsed(self) -> str:
         """Return the changes that all calls of a dry run together would make."""

@@ -7,13 +7,19 @@ contract; nor do the modules `cli.py` of the plugins, which declare their comman
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from toolstile_hookspecs import HostHandle, Tool
+
+
+_AGO: Final = re.compile("([0-9]{1,6})([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def late(function: str) -> Callable[[HostHandle, argparse.Namespace], int]:
@@ -70,6 +76,18 @@ def add_session(
 ) -> None:
     """Add the option with the name of a session."""
     parser.add_argument("--session", type=_session_name, metavar="NAME", help=text)
+
+
+def moment(text: str) -> datetime:
+    """Return a time: ISO 8601, in UTC unless it names a zone, or a time ago."""
+    try:
+        if (ago := _AGO.fullmatch(text.strip())) is not None:
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        found = datetime.fromisoformat(text.strip())
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        msg = f"{text!r} is not a time; write 2026-01-31, 2026-01-31T12:00, or 30m, 2h or 7d ago"
+        raise argparse.ArgumentTypeError(msg) from None
 
 
 def _session_name(text: str) -> str:

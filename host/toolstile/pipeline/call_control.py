@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Generator, Hashable
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,7 @@ from toolstile.pipeline.failures import unreadable
 from toolstile.pipeline.hook_calls import log_observer_error, on_worker
 from toolstile.pipeline.masking import holds_secrets, log_failure, without_masked
 from toolstile.pipeline.review import is_asked_later
+from toolstile.pipeline.undoing import OfPerson, take_back
 from toolstile.resources.exclusive import CallOwner
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
@@ -35,6 +36,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.codecs import PortableValues
+from toolstile_hookspecs.execution.undo import UndoNote
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import renewed_in_forks
 
@@ -129,6 +131,11 @@ class CallControlImpl:
 
     # --- asked by plugins ---
 
+    @property
+    def is_of_person(self) -> bool:
+        """True for an undo that the application, not a model, has asked for."""
+        return isinstance(self._call.executor, OfPerson)
+
     def crossings(self) -> list[bytes]:
         """Return the traces to continue in another process; log traces that cannot."""
         found: list[bytes] = []
@@ -177,6 +184,10 @@ class CallControlImpl:
             result, changes = without_masked(result, changes)
         secret = holds_secrets(call, result.message, value, changes, unportable)
         return CallRecord(result, value, changes, unportable, secret)
+
+    def take_back(self, notes: Iterable[UndoNote], *, keep: bool) -> list[str]:
+        """Undo calls on the call's branch; see `undoing.take_back`."""
+        return take_back(self._call, notes, keep=keep)
 
     # --- asked by the resources ---
 

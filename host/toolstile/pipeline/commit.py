@@ -24,11 +24,13 @@ from toolstile.pipeline.hook_calls import (
     waits,
 )
 from toolstile.pipeline.masking import log_failure
+from toolstile.pipeline.undoing import note_undo
 from toolstile.plugins.inspection import Implementation
 from toolstile.resources.call_scope import Part
 from toolstile.resources.transactional import may_wait
 from toolstile.state.store import Deciding
 from toolstile_hookspecs import Participant
+from toolstile_hookspecs.execution.undo import UndoNote
 from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.process import deferred_interrupts
 
@@ -113,7 +115,12 @@ def commit_with_participants(call: ActiveCall) -> Staged:
         if keeper is not None and (saving := keeper.saving(call.branch.record_changes)) is not None:
             others.append(saving)
         participants = [*others, *deciders]
+        note: UndoNote | None = yield from note_undo(call, others)
         deciding, key = _deciding(call, others, deciders)
+        if note is not None:
+            deciding = deciding or Deciding(id="")
+            deciding.note = note
+            deciding.is_durable = deciding.is_durable or bool(note.parts or note.stays)
         for each in participants:
             yield from perform(call, each, "prepare", settle)
         if [each for each in deciders if not hasattr(each, "contribute")]:

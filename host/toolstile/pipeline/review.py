@@ -214,9 +214,10 @@ def _participants(call: ActiveCall) -> Iterator[tuple[str | None, Any]]:
     for participant in call.participants:
         if not hasattr(participant, "contribute"):
             yield None, participant
-    names = {id(call.scope.part_of(type_)): type_name(type_) for type_ in call.scope.given_types()}
+    types = call.scope.types_of_parts()
     for part in call.scope.participants():
-        yield names.get(id(part)), part
+        type_ = types.get(id(part))
+        yield None if type_ is None else type_name(type_), part
 
 
 def _made(call: ActiveCall, diff: str, parts: dict[str, str]) -> ChangeSet:

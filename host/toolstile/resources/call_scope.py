@@ -170,9 +170,14 @@ class CallScope(Waiter):
 
     # --- Steps of the pipeline ---
 
-    def given_types(self) -> list[type[Any]]:
-        """Return the types whose branches the call was given so far."""
-        return [type_ for type_ in list(self._given) if self.part_of(type_) is not None]
+    def types_of_parts(self) -> dict[int, type[Any]]:
+        """Return the types of the branches, by the ids of their parts."""
+        types = {id(self.part_of(type_)): type_ for type_ in list(self._given)}
+        # A branch may have been made for a nested call only.
+        for type_, built in list(self._resources.built.items()):
+            if (part := self._parts.get(id(built.value))) is not None:
+                types.setdefault(id(part), type_)
+        return types
 
     def part_of(self, type_: type[Any]) -> Any:
         """Return the participant behind the call's resource of a type, or None."""

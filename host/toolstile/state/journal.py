@@ -11,9 +11,10 @@ from typing import Any, Final
 from toolstile.state.log_slice import Log
 from toolstile.state.persistent_list import EMPTY, Items
 from toolstile.state.policy_records import NO_RECORDS, overlaid
+from toolstile.state.replay import json_of
 from toolstile.state.store import Deciding, Head, Slices, Store, new_decision_id
 from toolstile_hookspecs.calls import ToolInvoked
-from toolstile_hookspecs.codecs import dumped, dumped_exactly, loaded, type_name
+from toolstile_hookspecs.codecs import dumped, loaded, type_name
 from toolstile_hookspecs.errors import DecisionUnknownError, StateError
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.services.session_store import Entry, OpenDecision, SessionStore
@@ -287,7 +288,7 @@ class Journal(Store):
             "slices": slices,
             "records": dumped(PolicyState, records) if records else [],
             "removed": [name for name, record in changed.items() if record is None],
-            "logs": {self._name_of(key): self._json_of(key, items) for key, items in logs.items()},
+            "logs": {self._name_of(key): json_of(key, items) for key, items in logs.items()},
         }
         return written({**changes, **more})
 
@@ -303,10 +304,7 @@ class Journal(Store):
         new, old = new or EMPTY, old or EMPTY
         at = old.length if new.grew_from(old) and not is_other_form else None
         items = new.after(at or 0)
-        return {"at": at, "items": self._json_of(key, items)}
-
-    def _json_of(self, key: Any, items: Iterable[Any]) -> list[Any]:
-        return [*items] if isinstance(key, str) else dumped_exactly(key, items)
+        return {"at": at, "items": json_of(key, items)}
 
     def _stands_otherwise(self, key: Any, head: Head) -> bool:
         """Tell whether the slice of a key stands in a head under its other key."""

@@ -47,11 +47,9 @@ def written(changes: Iterable[Change]) -> str:
     """Return changes as JSON; `SnapshotError` where an event or item cannot be written."""
     entries: list[_Entry] = []
     for doing, kind, items, effect_id in changes:
-        # In a stored session, a slice whose type is not known yet is JSON.
         is_json = isinstance(kind, str)
         name = str(kind) if is_json else type_name(kind)
-        kept = [*items] if is_json else dumped_exactly(kind, items)
-        entry: _Entry = {"do": doing, "type": name, "items": kept}
+        entry: _Entry = {"do": doing, "type": name, "items": json_of(kind, items)}
         entries.append(entry if effect_id is None else {**entry, "effect": effect_id})
     return json.dumps(entries, ensure_ascii=False, allow_nan=False)
 
@@ -144,9 +142,15 @@ def named(name: str, known: Mapping[str, type[Any]]) -> type[Any]:
     return found
 
 
-def digest_of(kind: type[Any], items: Iterable[Any]) -> str:
+def json_of(kind: Any, items: Iterable[Any]) -> list[Any]:
+    """Return the items of a slice as JSON values from which they are read again."""
+    # In a stored session, a slice whose type is not known yet is JSON.
+    return [*items] if isinstance(kind, str) else dumped_exactly(kind, items)
+
+
+def digest_of(kind: Any, items: Iterable[Any]) -> str:
     """Return the digest of items of a type."""
-    text = json.dumps(dumped_exactly(kind, items), ensure_ascii=False, sort_keys=True)
+    text = json.dumps(json_of(kind, items), ensure_ascii=False, sort_keys=True)
     return sha256(text.encode()).hexdigest()
 
 

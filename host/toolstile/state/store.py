@@ -16,6 +16,7 @@ from toolstile.state.log_slice import History, Log
 from toolstile.state.persistent_list import EMPTY, Items, ItemsView, private
 from toolstile.state.policy_records import NO_RECORDS, Records, overlaid
 from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.execution.undo import UndoNote
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import Append, Reducer, SessionProtocol, SlicePolicy
 from toolstile_hookspecs.support.callables import is_async_callable
@@ -200,6 +201,7 @@ class Deciding:
         patience: Seconds for which its answer is asked for, once that is lost; None for the usual.
         is_kept: Whether the session's store is known to have recorded it.
         is_void: Whether the call is undone although a ledger has recorded it.
+        note: The note of how to undo the call, without its slices.
     """
 
     contribute: Callable[[Any], None] = lambda connection: None  # noqa: ARG005 - no participant
@@ -209,6 +211,7 @@ class Deciding:
     patience: float | None = None
     is_kept: bool = False
     is_void: bool = False
+    note: UndoNote | None = None
 
 
 _START = Head({}, NO_RECORDS, 0)

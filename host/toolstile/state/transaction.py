@@ -12,6 +12,7 @@ from toolstile.state.replay import AppliedEffect, Change
 from toolstile.state.request_slice import differ_besides_request
 from toolstile.state.slices import FROZEN, Cell
 from toolstile.state.store import Deciding, Store
+from toolstile.state.undo_notes import noted_in
 from toolstile_hookspecs.errors import CallClosed, ConflictError, StateError
 from toolstile_hookspecs.policies import PolicyState
 
@@ -252,10 +253,11 @@ class Transaction:
                         "What records a call has changed its session meanwhile, and one of the two "
                         "would be lost. Change the session in `prepare`."
                     )
-            if has_changed:
+            noted = {} if deciding is None else noted_in(deciding.note, store, changed)
+            if has_changed or noted:
                 slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
                 records = overlaid(store.newest.records, self._overlay) if self._overlay else None
-                store.put(slices, records)
+                store.put({**slices, **noted}, records)
             if not store.is_stored:
                 # At once: an interruption from here on comes when the changes are kept.
                 self._closed = OVER

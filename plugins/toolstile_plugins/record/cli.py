@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile_plugins.cli_support import late, subcommands
+from toolstile_plugins.cli_support import late, moment, subcommands
 
 if TYPE_CHECKING:
     from toolstile_hookspecs import Command
 
-_AGO: Final = re.compile("([0-9]{1,6})([smhdw])")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 _OFF: Final[dict[str, Any]] = {"plugins.record.off": True}
 """For commands that make no calls, or read records: they write no record."""
@@ -127,11 +123,11 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--since",
-        type=_moment,
+        type=moment,
         metavar="TIME",
         help="only calls after this time: 2026-01-31T12:00 (UTC), or 2h, 7d for a time ago",
     )
-    parser.add_argument("--until", type=_moment, metavar="TIME", help="only calls before this time")
+    parser.add_argument("--until", type=moment, metavar="TIME", help="only calls before this time")
 
 
 def _outcome(text: str) -> str:
@@ -143,18 +139,6 @@ def _outcome(text: str) -> str:
         hint = suggest(text, OUTCOMES) or f"; there are {', '.join(OUTCOMES)}"
         raise argparse.ArgumentTypeError(f"{text!r} is not an outcome{hint}")
     return outcome
-
-
-def _moment(text: str) -> datetime:
-    """Return a time: ISO 8601, in UTC unless it names a zone, or a time ago."""
-    try:
-        if (ago := _AGO.fullmatch(text.strip())) is not None:
-            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        moment = datetime.fromisoformat(text.strip())
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        msg = f"{text!r} is not a time; write 2026-01-31, 2026-01-31T12:00, or 30m, 2h or 7d ago"
-        raise argparse.ArgumentTypeError(msg) from None
 
 
 def _configure_replay(parser: argparse.ArgumentParser) -> None:

@@ -38,5 +38,5 @@ def commands(command: type[Command]) -> list[Command]:
     """Return the commands with the option."""
     return [
         command(name=name, extends=True, optional=True, configure=_add_workspace, settings=_chosen)
-        for name in ("run", "call", "replay", "mcp", "ask", "check-done")
+        for name in ("run", "call", "replay", "mcp", "ask", "check-done", "undo")
     ]

@@ -339,8 +339,8 @@ def told(layer: Layer) -> str:
     size = sum(node.content.size for node in nodes.values() if node and node.content)
     if size > MOST_BYTES:
         raise SnapshotError(f"The changed files have {size} bytes, too many to record.")
-    seen = {path: _state_of(layer.before(path)) for path in layer.changes().seen}
-    made = {path: _told(path, node) for path, node in nodes.items()}
+    seen = {path: state_of(layer.before(path)) for path in layer.changes().seen}
+    made = {path: told_of(path, node) for path, node in nodes.items()}
     return _adapter().dump_json(ToldChanges(seen, made)).decode()
 
 
@@ -355,7 +355,7 @@ def redo(layer: Layer, text: str) -> None:
         changes = _adapter().validate_json(text)
     except ValidationError as error:
         raise SnapshotError("These are not the changes of a workspace's files.") from error
-    moved = [path for path, state in changes.seen.items() if _state_of(layer.look(path)) != state]
+    moved = [path for path, state in changes.seen.items() if state_of(layer.look(path)) != state]
     if moved:
         raise conflict(moved)
     # A directory is removed after its entries, and made before them.
@@ -366,14 +366,15 @@ def redo(layer: Layer, text: str) -> None:
     # A file whose path or mode changes keeps its content object, so that a diff finds the move.
     moved_from = {changes.seen.get(path): layer.before(path) for path in removed}
     for path in sorted(changes.made.keys() - gone):
-        made = _node_of(changes.made[path])
-        state = _state_of(made)
+        made = node_told(changes.made[path])
+        state = state_of(made)
         stays = changes.seen.get(path) == state
         source = layer.before(path) if stays else moved_from.get(state)
         layer.put(path, made if source is None else replace(made, content=source.content))
 
 
-def _state_of(node: Node | None) -> str | None:
+def state_of(node: Node | None) -> str | None:
+    """Return the SHA-256 of a file, the text of a link, else the kind; None for absence."""
     if node is None:
         return None
     if node.kind == "link":
@@ -383,7 +384,8 @@ def _state_of(node: Node | None) -> str | None:
     return _digest(node.content)
 
 
-def _told(path: str, node: Node | None) -> Told:
+def told_of(path: str, node: Node | None) -> Told:
+    """Return the state of a path as text; raises `SnapshotError` for FIFOs and the like."""
     if node is None:
         return Told(None)
     if node.kind == "other":
@@ -393,7 +395,8 @@ def _told(path: str, node: Node | None) -> Told:
     return Told(node.kind, node.mode, b64encode(content).decode(), modified, node.keeps)
 
 
-def _node_of(made: Told) -> Node:
+def node_told(made: Told) -> Node:
+    """Return the node that a text stands for."""
     if made.kind == "directory":
         return replace(directory_node(mode=made.mode), keeps=made.keeps)
     content = b64decode(made.content)

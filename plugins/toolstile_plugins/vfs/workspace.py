@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVa
 
 from toolstile_hookspecs import CallRefused, ConflictError, Deadline, StateError, ToolContext
 from toolstile_hookspecs.execution.options import Durability
+from toolstile_hookspecs.execution.undo import Difference
 from toolstile_hookspecs.services.workspace import FileChanges
 from toolstile_plugins.vfs.backends.base import (
     Base,
@@ -23,6 +24,7 @@ from toolstile_plugins.vfs.backends.base import (
     MemoryStore,
     Store,
     Transaction,
+    Undo,
     check_emptied,
     check_seen,
     wait,
@@ -32,6 +34,7 @@ from toolstile_plugins.vfs.diff import diff, file_changes, redo, told
 from toolstile_plugins.vfs.nodes import Node, WriteStream
 from toolstile_plugins.vfs.overlay import Overlay
 from toolstile_plugins.vfs.protected_paths import ProtectedPaths
+from toolstile_plugins.vfs.reversal import reverse_of, take_back
 from toolstile_plugins.vfs.write_set import Checkpoint, Checkpoints, Layer
 
 P = ParamSpec("P")
@@ -261,6 +264,8 @@ class WorkspaceBranch:
         self._checkpoints = checkpoints
         self._replaced: Mapping[str, Node | None] = {}
         self._checked = False
+        self._former: tuple[str, Any] | None = None
+        self._undo: Undo | None = None
         self._first: frozenset[str] = frozenset()
         self._layer: Layer = Layer(base)
         self._preparing = threading.Lock()
@@ -286,8 +291,7 @@ class WorkspaceBranch:
     @property
     def touched(self) -> set[str]:
         """The paths that the call has read or changed."""
-        changes = self._layer.changes(self.key)
-        return {*changes.seen, *(each.path for each in changes.made)}
+        return {*self._layer.changes(self.key).paths()}
 
     def diff(self) -> str:
         """Return the changes of the call as a unified diff, empty without changes."""
@@ -318,6 +322,22 @@ class WorkspaceBranch:
             SnapshotError: The text is not from `told`.
         """
         redo(self._layer, text)
+
+    def keep_former(self, directory: str, note: Any) -> None:
+        """Have the commit move former contents to a directory, with the note of the call."""
+        self._former = directory, note
+
+    def reverse(self) -> str:
+        keeps, root = self._store.keeps_former, getattr(self._store, "root", None)
+        text = reverse_of(self._layer, root, with_contents=not keeps)
+        if not keeps or self._former is None:
+            return text
+        self._undo = Undo(*self._former, text)
+        return self._undo.directory
+
+    def undo(self, text: str) -> tuple[list[str], list[Difference]]:
+        root = getattr(self._store, "root", None)
+        return take_back(self._layer, root, self.resource.put_back, text)
 
     def prepare(self) -> Awaitable[None] | None:
         """Check the reads and prepare the changes.
@@ -385,7 +405,7 @@ class WorkspaceBranch:
         """Try to prepare; None while another commit has the workspace."""
         # Because the last attempt may still run in a thread when the call is rolled back.
         with self._preparing:
-            changes = self._layer.changes(self.key)
+            changes = replace(self._layer.changes(self.key), undo=self._undo)
             if self._checked and self._layer.changed_late:
                 raise CallRefused(
                     "The call changed files after they had been checked, so nothing of it was "

@@ -39,6 +39,7 @@ OFFERED = (
     "record",
     "replay",
     "sessions",
+    "undo",
     "worker",
 )
 """The commands of plugins."""

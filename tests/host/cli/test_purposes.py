@@ -77,6 +77,7 @@ CALLING: dict[str, tuple[list[str], int]] = {
     "replay": (["calls.jsonl"], 0),
     "run": (["session.jsonl"], 0),
     "tools": ([], 0),
+    "undo": ([], 2),
 }
 CASE = """
 [[cases]]
@@ -164,6 +165,8 @@ root = "work"
 [plugins.planning]
 [plugins.code]
 [plugins.asteval]
+[plugins.undo]
+path = "undo"
 [plugins.sandbox]
 """)
     with subprocess.Popen(

@@ -123,6 +123,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Undo:
+    """The undo of a commit on disk."""
+
+    directory: str  # where the commit's former contents go
+    note: Any  # the note of the call, as JSON values
+    reverse: str  # the reverse of its changes, as JSON
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """The reads and writes of a call."""
 
@@ -132,6 +141,7 @@ class Changes:
     # The call's top-level key, where a record elsewhere decides on the commit.
     key: str | None = None
     watches: Sequence[WatchMark] = ()  # the watches over files that a program of the call read
+    undo: Undo | None = None
 
     def paths(self) -> list[str]:
         """Return the paths of both."""
@@ -176,9 +186,11 @@ class Store(Base, Protocol):
     Attributes:
         waits: Whether its methods may wait, as for a disk.
         directories: The directories of this machine that it shows.
+        keeps_former: Whether its commits keep the contents that they replace; see `Undo`.
     """
 
     waits: bool = True
+    keeps_former: bool = False
     directories: Sequence[str] = ()
 
     def try_hold(self) -> Lock | None:

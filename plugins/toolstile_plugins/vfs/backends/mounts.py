@@ -364,7 +364,7 @@ class MountedStore(Store):
         self._sources = {source.mount.target: source for source in sources}
         self._is_readonly = readonly
         mounted = [source.mount.source.removeprefix("file://") for source in sources]
-        self.root = getattr(store, "root", None)
+        self.root, self.keeps_former = getattr(store, "root", None), store.keeps_former
         self.directories = (*store.directories, *(each for each in mounted if "://" not in each))
         # The directories above targets, each with the entries that lead to a target.
         self._above: dict[str, dict[str, Kind]] = {}

@@ -13,6 +13,7 @@ import ctypes
 import errno
 import os
 import secrets
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +25,7 @@ from pydantic import TypeAdapter
 
 from toolstile_hookspecs import StateError
 from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.backends.base import Undo
 from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.descriptors import CREATE_FILE, READ_DIRECTORY, READ_FILE
 
@@ -69,6 +71,7 @@ class Record:
 
     operations: tuple[Operation, ...]
     key: str | None = None  # the call's top-level key, where a decider elsewhere knows its outcome
+    undo: Undo | None = None
     version: int = _VERSION  # of this format
 
 
@@ -151,6 +154,26 @@ class Slots:
             os.rmdir(self.name, dir_fd=self._area)
         finally:
             self.close()
+
+    def end(self, undo: Undo | None, steps: Callable[[str], None] = lambda step: None) -> None:  # noqa: ARG005 - does nothing
+        """Remove it, or move it into the store of undos, which is faster."""
+        if undo is None:
+            self.remove(steps)
+            return
+        try:
+            os.rename(self.name, undo.directory, src_dir_fd=self._area)
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                # In two steps, so that a crash leaves no half of it under its name.
+                part, source = f"{undo.directory}.part", f"/proc/self/fd/{self.descriptor}"
+                with contextlib.suppress(OSError):
+                    shutil.copytree(source, part, symlinks=True)
+                    os.replace(part, undo.directory)  # noqa: PTH105 - of texts
+            # A missing store of undos must not stop a workspace.
+            self.remove(steps)
+        else:
+            self.close()
+        steps("kept")
 
     def _names(self) -> list[str]:
         return os.listdir(self.descriptor)  # noqa: PTH208 - of a descriptor

@@ -21,6 +21,7 @@ from toolstile_plugins.vfs.backends.base import (
     Prepared,
     Store,
     Transaction,
+    Undo,
     WatchMark,
     check_emptied,
     check_seen,
@@ -69,6 +70,7 @@ class DiskTransaction:
     _work: Operations
     _fsync: bool
     _steps: Steps
+    _undo: Undo | None = None
 
     def commit(self) -> None:
         """Decide, then carry out the operations.
@@ -99,7 +101,7 @@ class DiskTransaction:
             try:
                 if self._fsync:
                     self._work.sync()
-                self._slots.remove(self._steps)
+                self._slots.end(self._undo, self._steps)
             except OSError:
                 # The changes are made; recovery finds the record and finishes the commit.
                 log.exception("The record of a commit could not be removed.")
@@ -179,13 +181,14 @@ class CommitArea:
             staging = Staging(self._root(), slots.descriptor, changes, fsync=self._fsync)
             operations = staging.operations()
             self._steps("staged")
-            slots.write(Record(operations, changes.key))
+            slots.write(Record(operations, changes.key, changes.undo))
             self._steps("prepared")
         except BaseException:
             slots.remove()
             raise
         work = Operations(self._root(), slots.descriptor, operations, self._steps)
-        return DiskTransaction(self._name, hold, slots, work, self._fsync, self._steps)
+        fsync, steps = self._fsync, self._steps
+        return DiskTransaction(self._name, hold, slots, work, fsync, steps, changes.undo)
 
     def finish_others(self, hold: Hold, paths: Iterable[str] | None = None) -> None:
         """Finish the commits of killed processes; the caller needs `paths`, None for all.
@@ -216,11 +219,11 @@ class CommitArea:
             try:
                 slots = Slots(hold.area, name, fsync=self._fsync)
                 try:
-                    self._finish(slots, hold)
+                    undo = self._finish(slots, hold)
                 except BaseException:
                     slots.close()
                     raise
-                slots.remove()
+                slots.end(undo)
             except UndecidedError as error:
                 paths = frozenset(operation.path for operation in error.record.operations)
                 told = (
@@ -246,12 +249,16 @@ class CommitArea:
                 raise
         self.undecided = tuple(undecided)
 
-    def _finish(self, slots: Slots, hold: Hold) -> None:
-        """Bring one commit to its end; raises `RecoveryError` if that needs a person."""
+    def _finish(self, slots: Slots, hold: Hold) -> Undo | None:
+        """Bring one commit to its end; raises `RecoveryError` if that needs a person.
+
+        Returns:
+            How to undo it, if it was decided.
+        """
         state = slots.state()
         record = None if state is None else slots.read(state)
         if record is None:
-            return
+            return None
         work = Operations(self._root(), slots.descriptor, record.operations, self._steps)
         if state == "revoked":
             _stop_at(work.undo())
@@ -266,6 +273,8 @@ class CommitArea:
                 _stop_at([error.path])
             if self._fsync:
                 work.sync()
+            return record.undo
+        return None
 
     def _report(self, name: str, error: BaseException) -> str:
         cause = str(error)
@@ -337,6 +346,8 @@ class DiskStore(Store):
     Raises:
         OSError: It is not a directory that can be opened.
     """
+
+    keeps_former = True
 
     def __init__(
         self,

@@ -1,0 +1,89 @@
+"""The notes in a session of how to undo calls: made at the commit, and slices put back by them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from toolstile.state.persistent_list import Items
+from toolstile.state.replay import AppliedEffect, by_name, digest_of, json_of
+from toolstile.state.slices import Cell
+from toolstile.state.store import Store
+from toolstile_hookspecs.codecs import loaded, type_name
+from toolstile_hookspecs.errors import SnapshotError
+from toolstile_hookspecs.execution.undo import Difference, SliceChange, UndoNote
+from toolstile_hookspecs.stored_names import is_of_policy, stored_names
+from toolstile_hookspecs.support.text import counted
+
+MANY: Final = 64
+"""Notes from which on the oldest are dropped, once they are too old."""
+
+
+def noted_in(note: UndoNote | None, store: Store, changed: Iterable[Cell]) -> dict[Any, Items]:
+    """Return the slice of the notes with a further one, unless there is nothing to undo."""
+    if note is None:
+        return {}
+    slices: list[SliceChange] = []
+    stays = [*note.stays]
+    for cell in changed:
+        # Counts of policies and marks of effects stay.
+        if not is_of_policy(cell.kind) and cell.kind is not AppliedEffect:
+            try:
+                slices.append(_change_of(cell))
+            except SnapshotError:
+                stays.append(cell.name)
+    if not (slices or stays or note.parts):
+        return {}
+    before = store.found(store.newest.slices, UndoNote)
+    if before.length >= MANY and before.at(0).until < note.at:
+        before = Items.of([each for each in before if each.until >= note.at], store)
+    note = replace(note, slices=tuple(slices), stays=tuple(stays))
+    return {UndoNote: before.extended(store, [note])}
+
+
+def _change_of(cell: Cell) -> SliceChange:
+    kind: Any = cell.kind
+    name = kind if isinstance(kind, str) else (*stored_names(kind), type_name(kind))[0]
+    at = 0 if cell.rewritten else cell.origin.length
+    left = cell.items.after(at)
+    former = json.dumps(json_of(kind, cell.origin)) if cell.rewritten else None
+    return SliceChange(name, at, len(left), digest_of(kind, left), former)
+
+
+def put_back(branch: Any, changes: Iterable[SliceChange]) -> tuple[list[str], list[Difference]]:
+    """Put back the slices that a call has changed, but no slice that others have changed since."""
+    back: list[str] = []
+    differences: list[Difference] = []
+    with branch.lock:
+        branch.check(to_write=True)
+        for change in changes:
+            known = by_name(kind for kind in branch.all_now() if not isinstance(kind, str))
+            cell = branch.cell(known.get(change.kind, change.kind))
+            cell.read = True
+            if (items := _former(cell, change)) is None:
+                left = f"the call left {counted(change.count, 'item')}"
+                now = f"{counted(len(cell.items), 'item')} without these"
+                differences.append(Difference(cell.name, left, now))
+            else:
+                cell.put_back(items)
+                back.append(cell.name)
+    return back, differences
+
+
+def _former(cell: Cell, change: SliceChange) -> Items | None:
+    """Return the items before a change, if the items that the call left are still there."""
+    kind: Any = cell.kind
+    present, count = [*cell.items], change.count
+    # Downwards, because items before these may have been taken back meanwhile.
+    for at in range(min(change.at, len(present) - count), -1, -1):
+        if change.former is not None and count != len(present):
+            break
+        if digest_of(kind, present[at : at + count]) == change.digest:
+            former = [*present[:at], *present[at + count :]]
+            if change.former is not None:
+                former = json.loads(change.former)
+                former = former if isinstance(kind, str) else loaded(kind, former)
+            return Items.of(former, cell.token)
+    return None

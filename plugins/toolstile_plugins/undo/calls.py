@@ -1,0 +1,148 @@
+"""Calls that can be undone: found by id, in order, and undone by a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from toolstile_hookspecs import (
+    MarkdownSection,
+    RequestTurn,
+    SessionProtocol,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    tool,
+)
+from toolstile_hookspecs.execution.prompt_parts import SectionText
+from toolstile_hookspecs.execution.undo import UNDO_TOOL, UNDONE_CALLS, UndoNote
+from toolstile_hookspecs.resources import ResourceResolver
+from toolstile_hookspecs.stored_names import stored_as
+from toolstile_hookspecs.support.text import wire_time
+from toolstile_plugins.undo.store import UndoStore
+
+_SHOWN: Final = 20
+
+
+def known_notes(session: SessionProtocol, store: UndoStore) -> dict[str, UndoNote]:
+    """Return by id the notes of a session, and of the files of all sessions."""
+    # The notes in the session come last, because they have its slices, too.
+    return {note.id: note for note in (*store.notes(), *session[UndoNote].all())}
+
+
+def standing(notes: Iterable[UndoNote]) -> list[UndoNote]:
+    """Return the calls that are not undone, without the undos, the newest first."""
+    by_id = {note.id: note for note in sorted(notes, key=lambda note: note.at)}
+    undone: set[str] = set()
+
+    def turn_over(ids: Iterable[str]) -> None:
+        for id_ in ids:
+            undone.symmetric_difference_update({id_})
+            # An undo that is undone brings its calls back.
+            turn_over(by_id[id_].undoes if id_ in by_id else ())
+
+    for note in by_id.values():
+        turn_over(note.undoes)
+    stands = [note for note in by_id.values() if note.id not in undone and not note.undoes]
+    return stands[::-1]
+
+
+def named(notes: Iterable[UndoNote], calls: Iterable[str]) -> list[UndoNote]:
+    """Return the notes of calls by their ids, or the beginnings of these, the newest first.
+
+    Raises:
+        ToolError: An id is unknown, or of several calls; lists the calls.
+    """
+    found: dict[str, UndoNote] = {}
+    for call in calls:
+        exact = [note for note in notes if call in {note.id, *note.calls}]
+        # A provider may give an id several times.
+        near = [note for note in notes if call == note.provider_id or note.id.startswith(call)]
+        if len(matching := exact or near) != 1:
+            told = "; ".join(f"{note.id} ({described(note)})" for note in matching[-_SHOWN:])
+            several = f"is the id of several calls: {told}. Nothing was undone"
+            unknown = "cannot be undone: it changed nothing, was not kept, or is too old"
+            msg = f"Call {call!a} {several if matching else unknown}. Retry with another id."
+            raise ToolError(msg)
+        found[matching[0].id] = matching[0]
+    return sorted(found.values(), key=lambda note: note.at, reverse=True)
+
+
+def described(note: UndoNote) -> str:
+    """Return the tool and the time of a call."""
+    return f"{note.tool}, {wire_time(note.at)}"
+
+
+# --- The tool and its section
+
+
+@stored_as("undo.TakenBack", of_policy=True)
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The values that an undo has put back, for the session's next turn.
+
+    Args:
+        told: A sentence that names the values.
+        turn: The number of the user's texts before the undo.
+    """
+
+    told: str
+    turn: int
+
+
+@tool(name=UNDO_TOOL, category="write", contained=True, requires_confirmation=True)
+def undo_calls(
+    calls: Annotated[tuple[str, ...], "The ids of the calls; empty for the last one."] = (),
+    others: Annotated[
+        Literal["conflict", "keep"],
+        "Whether values that others have changed since are a conflict, or stay as they are.",
+    ] = "conflict",
+    *,
+    context: ToolContext,
+) -> ToolResult[str]:
+    """Undo earlier calls: their files and the session go back to their former state."""
+    control: Any = context.control
+    known = known_notes(context.session, context.resources.get(UndoStore)).values()
+    own = context.session.id
+    notes = [note for note in known if control.is_of_person or note.session_id == own]
+    chosen = named(notes, calls) if calls else standing(notes)[:1]
+    if not chosen:
+        raise ToolError("No call of this session can be undone. Continue without it.")
+    back = control.take_back(chosen, keep=others == "keep")
+    context.set_attribute(UNDONE_CALLS, tuple(note.id for note in chosen))
+    more = f" and {len(back) - _SHOWN} more" if len(back) > _SHOWN else ""
+    told = f"Undone: {'; '.join(map(described, chosen))}. "
+    told += f"{', '.join(back[:_SHOWN]) or 'Nothing'}{more} went back to the former state."
+    context.session[TakenBack].append(TakenBack(told, len(context.request)))
+    if stays := [name for note in chosen for name in note.stays]:
+        told += f" Not undone, because they cannot be: {', '.join(stays)}."
+    return ToolResult.ok(told)
+
+
+_GUIDANCE: Final = (
+    f"`{UNDO_TOOL}` undoes your last call, or calls by their ids, after a person has agreed. Files "
+    "and the session go back to their state before these calls. Values that others have changed "
+    "since are named, and nothing is undone; `others` can keep them."
+)
+
+
+class UndoSection(MarkdownSection):
+    """The tool that undoes calls, and the values that went back since the last turn."""
+
+    def __init__(self) -> None:
+        super().__init__(key="undo", title="Undo", template=_GUIDANCE, tools=(undo_calls,))
+
+    def text_in(
+        self,
+        session: SessionProtocol | None,
+        resources: ResourceResolver | None,  # noqa: ARG002 - the protocol's
+        body: str,
+    ) -> SectionText:
+        """Return the guidance, and until the next turn has ended the values that went back."""
+        notices: Sequence[TakenBack] = () if session is None else session[TakenBack].all()
+        turns = 0 if session is None else len(session[RequestTurn].all())
+        shown = [each.told for each in notices if turns - each.turn <= 1] if turns else []
+        shown = shown or [each.told for each in notices[-1:] if not turns]
+        reread = ["Read these values again before you rely on them."] if shown else []
+        return SectionText("\n\n".join([body, *shown, *reread]), body)

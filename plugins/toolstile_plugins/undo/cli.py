@@ -1,0 +1,54 @@
+"""The command `toolstile undo`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from toolstile_plugins.cli_support import add_session, late, moment
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs import Command
+
+_HELP: Final = """\
+examples:
+  toolstile undo --list                     list the calls that can be undone
+  toolstile undo --last --dry-run           show the changes of undoing the last call
+  toolstile undo --since 2h --yes           undo all calls of the last two hours
+  toolstile undo --file notes.md            undo the last call that changed a file
+  toolstile undo 018f3c0a                   undo a call by its id, or the beginning of it
+  toolstile undo purge                      remove all former contents
+
+The exit status is 3 if others have changed values since; nothing is undone then.
+"""
+_FLAGS: Final = {
+    "--last": "undo the last call",
+    "--turn": "undo the calls of the last turn",
+    "--list": "list the calls, and undo none",
+    "--keep-others": "leave values that others have changed since, and undo the rest",
+    "--dry-run": "show the changes, and keep none",
+    "--yes": "undo without asking",
+}
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _HELP
+    parser.add_argument("calls", nargs="*", metavar="ID", help="the calls, or `purge`")
+    for flag, text in _FLAGS.items():
+        parser.add_argument(flag, action="store_true", help=text)
+    add_session(parser, "only calls of this session")
+    since = "only calls after this time: 2026-01-31T12:00 (UTC), or 2h, 7d for a time ago"
+    parser.add_argument("--since", type=moment, metavar="TIME", help=since)
+    parser.add_argument("--file", metavar="PATH", help="only calls that changed this file")
+
+
+def commands(command: type[Command]) -> list[Command]:
+    return [
+        command(
+            name="undo",
+            help="list calls that were kept, and undo them",
+            run=late("toolstile_plugins.undo.commands:run_command"),
+            configure=_configure,
+            purpose=lambda args: "look" if args.list or args.calls[:1] == ["purge"] else "call",
+        )
+    ]

@@ -1,0 +1,132 @@
+"""The command `toolstile undo`: lists calls, and undoes them as one call."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from toolstile_hookspecs import HostHandle, StateError
+from toolstile_hookspecs.execution.undo import UNDO_TOOL, UndoConflict, UndoNote
+from toolstile_hookspecs.services.session_store import SessionStore
+from toolstile_hookspecs.support.text import counted, noted_for_operator, printable, wire_time
+from toolstile_plugins.screen import Screen, show_line, shown_time, tell
+from toolstile_plugins.undo.calls import known_notes, named, standing
+from toolstile_plugins.undo.store import UndoStore
+
+FAILED: Final = 1
+CONFLICT: Final = 3
+_LIST: Final = "List the calls with `toolstile undo --list`."
+
+
+def run_command(host: HostHandle, args: argparse.Namespace) -> int:
+    """Carry out the command; returns 3 for a conflict.
+
+    Raises:
+        StateError: The table is missing, or no call is meant.
+        ToolError: An id is unknown, or of several calls.
+    """
+    if host.catalog.get(UNDO_TOOL) is None:
+        raise StateError("No calls are noted here. Add [plugins.undo] to the configuration.")
+    store = UndoStore(host.settings("undo"))
+    notes = _known(host, store, args)
+    if args.calls[:1] == ["purge"]:
+        count = store.purge(named(notes, args.calls[1:]))
+        tell(args, f"The former files of {counted(count, 'call')} are removed.", {"removed": count})
+        return 0
+    some = [
+        note
+        for note in (notes if args.list else standing(notes))
+        if args.session in (None, note.session_id)
+        and (args.since is None or note.at >= args.since)
+        and (args.file is None or args.file in store.paths_of(note))
+    ]
+    if args.list:
+        _list(store, some, {note.id for note in standing(notes)}, args)
+        return 0
+    chosen = named(notes, args.calls) if args.calls else _chosen(some, args)
+    # Slices go back in their own session only.
+    sessions = {note.session_id for note in chosen if note.slices} or {chosen[0].session_id}
+    if len(sessions) > 1:
+        raise StateError(
+            f"The calls changed several sessions: {', '.join(sorted(sessions))}. Undo them one "
+            "after the other, with --session."
+        )
+    return _undo(host, chosen, sessions.pop(), args)
+
+
+def _known(host: HostHandle, store: UndoStore, args: argparse.Namespace) -> list[UndoNote]:
+    """Return the notes of the store and of all sessions that may be meant, the oldest first."""
+    with host.executor() as tools:
+        stored = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]
+        notes = known_notes(tools.session, store)
+    for info in () if stored is None else stored.sessions():
+        if args.session in (None, info.id) and not (args.since and info.changed_at < args.since):
+            with host.executor(session_id=info.id) as tools:
+                notes |= {note.id: note for note in tools.session[UndoNote].all()}
+    return sorted(notes.values(), key=lambda note: note.at)
+
+
+def _chosen(some: Sequence[UndoNote], args: argparse.Namespace) -> Sequence[UndoNote]:
+    """Return the calls that the options mean."""
+    if not (args.last or args.turn or args.session or args.since or args.file):
+        ways = "an id, --last, --turn, --session, --since or --file"
+        raise StateError(f"Say which calls to undo: {ways}. {_LIST}")
+    if not some:
+        raise StateError(f"No call matches. {_LIST}")
+    if args.turn:
+        last = some[0].session_id, some[0].turn
+        return [note for note in some if (note.session_id, note.turn) == last]
+    return some[:1] if args.last or not (args.since or args.session) else some
+
+
+def _list(
+    store: UndoStore, notes: Sequence[UndoNote], left: Collection[str], args: argparse.Namespace
+) -> None:
+    rows: list[tuple[str, ...]] = []
+    for note in reversed(notes):
+        changed = [*store.paths_of(note), *(each.kind for each in note.slices)]
+        state = "undo" if note.undoes else "kept" if note.id in left else "undone"
+        shown = ", ".join(map(printable, changed))
+        rows.append((note.id, printable(note.tool), shown_time(note.at), state, shown))
+        if args.out is not None:
+            wire = {"id": note.id, "providerId": note.provider_id, "tool": note.tool}
+            wire |= {"session": note.session_id, "at": wire_time(note.at), "state": state}
+            args.out.write({**wire, "changed": changed, "stays": [*note.stays]})
+    if args.out is None:
+        Screen("").table(("id", "tool", "at", "state", "changed"), rows)
+
+
+def _undo(
+    host: HostHandle, chosen: Sequence[UndoNote], session: str, args: argparse.Namespace
+) -> int:
+    for note in chosen if args.out is None else ():
+        show_line(f"{note.id}  {printable(note.tool)}  {shown_time(note.at)}")
+    if not (args.yes or args.dry_run or _agrees()):
+        tell(args, "Nothing was undone. Add --yes to undo without a question.", {"undone": []})
+        return FAILED
+    ids, others = [note.id for note in chosen], "keep" if args.keep_others else "conflict"
+    with host.executor(session_id=session, dry_run=args.dry_run) as tools:
+        executor: Any = tools
+        try:
+            outcome = executor.undo(*ids, others=others)
+        except UndoConflict as conflict:
+            differences = [each._asdict() for each in conflict.differences]
+            tell(args, f"{conflict} (--keep-others)", {"conflicts": differences})
+            return CONFLICT
+        diff = executor.rehearsed() if args.dry_run else ""
+    if not outcome.success:
+        remedy = noted_for_operator(outcome.event.error) if outcome.event.error else ""
+        tell(args, f"{outcome.text} {remedy}".rstrip(), {"undone": [], "error": outcome.text})
+        return FAILED
+    tell(args, diff or outcome.text, {"undone": [] if args.dry_run else ids, "diff": diff})
+    return 0
+
+
+def _agrees() -> bool:
+    if not sys.stdin.isatty():
+        return False
+    sys.stdout.write("Undo these calls? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
