@@ -22,7 +22,7 @@ class SliceChange(NamedTuple):
 
     kind: str
     at: int
-    count: int
+    number: int
     digest: str
     former: str | None
 

@@ -63,7 +63,7 @@ def put_back(branch: Any, changes: Iterable[SliceChange]) -> tuple[list[str], li
             cell = branch.cell(known.get(change.kind, change.kind))
             cell.read = True
             if (items := _former(cell, change)) is None:
-                left = f"the call left {counted(change.count, 'item')}"
+                left = f"the call left {counted(change.number, 'item')}"
                 now = f"{counted(len(cell.items), 'item')} without these"
                 differences.append(Difference(cell.name, left, now))
             else:
@@ -75,7 +75,7 @@ def put_back(branch: Any, changes: Iterable[SliceChange]) -> tuple[list[str], li
 def _former(cell: Cell, change: SliceChange) -> Items | None:
     """Return the items before a change, if the items that the call left are still there."""
     kind: Any = cell.kind
-    present, count = [*cell.items], change.count
+    present, count = [*cell.items], change.number
     # Downwards, because items before these may have been taken back meanwhile.
     for at in range(min(change.at, len(present) - count), -1, -1):
         if change.former is not None and count != len(present):

@@ -99,9 +99,9 @@ class Desk:
         return tree_of(self.root)
 
 
-def bound(files: VirtualFilesystem) -> Binding[Any]:
+def bound(files: VirtualFilesystem) -> Binding[Filesystem]:
     """Return a binding of a workspace for tools."""
-    return Binding.instance(Filesystem, files)
+    return Binding[Filesystem].instance(Filesystem, files)  # type: ignore[type-abstract]
 
 
 def tree_of(root: Path) -> dict[str, str]:
