@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from toolstile_hookspecs import (
-    ApprovalAnswer,
+    ApprovalCard,
     ApprovalRequest,
     Binding,
     Command,
@@ -89,14 +89,25 @@ class _Client:
 
 
 @hookimpl
-def toolstile_approve(
-    request: ApprovalRequest, settings: McpSettings
-) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
+def toolstile_approve(request: ApprovalRequest, settings: McpSettings) -> Any:
     """Ask the person at the client that made the call."""
-    # Because the SDK is heavy, and no host asks here without a client, this import is late.
-    from toolstile_plugins.mcp.server.elicitation import ask
+    return _asked(request, settings)
 
-    return ask(request, settings.serve.elicitation_timeout)
+
+@hookimpl
+def toolstile_approve_turn(card: ApprovalCard, settings: McpSettings) -> Any:
+    """Ask the person at the client about several calls that its request has led to."""
+    return _asked(card, settings)
+
+
+def _asked(asked: ApprovalRequest | ApprovalCard, settings: McpSettings) -> Any:
+    # Because the SDK is heavy, and no host asks here without a client, this import is late.
+    from toolstile_plugins.mcp.server.elicitation import ask, ask_card
+
+    longest = settings.serve.elicitation_timeout
+    if isinstance(asked, ApprovalCard):
+        return ask_card(asked, longest)
+    return ask(asked, longest)
 
 
 @hookimpl(tryfirst=True)

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
@@ -21,8 +21,17 @@ from mcp_types import INVALID_PARAMS, ElicitResult, InputResponseRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Outcome, hide, masked, secrets_of
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    ApprovalCard,
+    ApprovalRequest,
+    Outcome,
+    hide,
+    masked,
+    secrets_of,
+)
 from toolstile_hookspecs.calls import APPROVAL
+from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.approval.beside import KeptQuestion, Reached
 from toolstile_plugins.cli_support import described_category
 from toolstile_plugins.mcp.server.request import CallRequest, current_request, person_of
@@ -33,6 +42,8 @@ from toolstile_plugins.screen import printable_lines
 
 FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 """The form is empty: to accept is to approve, to decline is to deny."""
+MOST_ROWS: Final = 20
+"""The most rows of a card in one form; the rows of a longer card are asked about one by one."""
 LONGEST: Final = 8_000
 """The most characters of the arguments, and of the diff, until each part is shortened."""
 SHORTER: Final = ((2_000, 100), (500, 50), (200, 20), (100, 5))
@@ -65,11 +76,41 @@ def _lines(request: ApprovalRequest, arguments: Any, secrets: list[str]) -> Iter
     yield "Arguments:"
     yield from _shown(_written(arguments))
     if request.diff is not None:
-        yield "It would change:"
-        # A long change of one file must not hide that of another.
-        parts = _DIFF_PARTS.split(hide(request.diff, secrets))
-        for part in parts:
-            yield from _shown(part, max(LONGEST // len(parts), SHORTEST))
+        yield from _diff_lines(hide(request.diff, secrets))
+
+
+def _diff_lines(diff: str) -> Iterator[str]:
+    yield "It would change:"
+    # A long change of one file must not hide that of another.
+    parts = _DIFF_PARTS.split(diff)
+    for part in parts:
+        yield from _shown(part, max(LONGEST // len(parts), SHORTEST))
+
+
+def question_of_card(card: ApprovalCard) -> str:
+    """Return the question about all rows of a card, numbered as the choices of its form."""
+    of_title = f" of {printable(card.title)}" if card.title else ""
+    head = f"{len(card.rows)} calls wait for your answer."
+    if card.diff is not None:
+        head = f"The calls{of_title} have run. Keep their changes?"
+    lines = [head]
+    for number, row in enumerate(card.rows, 1):
+        first, _, rest = question_of(row).partition("\n")
+        first = first if card.diff is None else row.tool.name
+        lines.append(f"{number}. {first}\n{rest}")
+    return "\n".join(lines if card.diff is None else [*lines, *_diff_lines(card.diff)])
+
+
+def form_of_card(card: ApprovalCard) -> dict[str, Any]:
+    """Return the form of a card: a choice for each row, named by the id of its call."""
+    choices = {
+        row.call.id: {"type": "string", "title": f"{number}. {row.tool.name}", "enum": [*CHOICES]}
+        for number, row in enumerate(card.rows, 1)
+    }
+    return {"type": "object", "properties": choices, "required": [*choices]}
+
+
+CHOICES: Final = {"approve": ApprovalAnswer.approve(), "deny": ApprovalAnswer.deny()}
 
 
 _DIFF_PARTS: Final = re.compile(r"\n(?=(?:  )?(?:--- |[^\s+\-@\\]))")
@@ -148,6 +189,24 @@ def ask(request: ApprovalRequest, longest: float) -> ApprovalAnswer | Awaitable[
     return _elicit(asking, request, longest)
 
 
+async def ask_card(card: ApprovalCard, longest: float) -> dict[str, ApprovalAnswer]:
+    """Ask the client about all rows of a card, by one form if it can show them all."""
+    asking = current_request.get()
+    can_ask = asking is not None and _unreachable(asking) is None and not _is_modern(asking)
+    if asking is None or not can_ask or len(card.rows) > MOST_ROWS:
+        found: dict[str, ApprovalAnswer] = {}
+        for row in card.rows:
+            one = ask(replace(row, diff=card.diff), longest)
+            found[row.call.id] = one if isinstance(one, ApprovalAnswer) else await one
+        return found
+    question, form = question_of_card(card), form_of_card(card)
+    given = await _elicited(asking, question, form, card.rows[0], longest)
+    if isinstance(given, ApprovalAnswer) or given.action != "accept":
+        return dict.fromkeys(form["required"], meaning_of(given))
+    chosen, left = given.content or {}, ApprovalAnswer.unanswered(CLOSED)
+    return {id_: CHOICES.get(str(chosen.get(id_)), left) for id_ in form["required"]}
+
+
 def reached(longest: float) -> Reached | None:
     """Return the person at the client of the running request, if the client can ask them."""
     asking = current_request.get()
@@ -169,8 +228,10 @@ async def _ask_beside(asking: CallRequest, longest: float, kept: KeptQuestion) -
         await asyncio.to_thread(kept.answer, given)
 
 
-def meaning_of(result: ElicitResult) -> ApprovalAnswer:
+def meaning_of(result: ElicitResult | ApprovalAnswer) -> ApprovalAnswer:
     """Return the answer that a person's reaction to the question means."""
+    if isinstance(result, ApprovalAnswer):
+        return result
     match result.action:
         case "accept":
             return ApprovalAnswer.approve()
@@ -197,13 +258,24 @@ def _is_modern(asking: CallRequest) -> bool:
 
 async def _elicit(asking: CallRequest, request: ApprovalRequest, longest: float) -> ApprovalAnswer:
     """Elicit the answer to a request before its deadline."""
-    context, question, deadline = asking.context, question_of(request), request.context.deadline
+    return meaning_of(await _elicited(asking, question_of(request), FORM, request, longest))
+
+
+async def _elicited(
+    asking: CallRequest,
+    question: str,
+    form: dict[str, Any],
+    request: ApprovalRequest,
+    longest: float,
+) -> ElicitResult | ApprovalAnswer:
+    """Elicit a form before the deadline of a request; return an answer if that fails."""
+    context, deadline = asking.context, request.context.deadline
     if deadline is not None:
         longest = min(longest, deadline.remaining() * BEFORE_DEADLINE)
 
-    async def elicited() -> ApprovalAnswer:
+    async def elicited() -> ElicitResult:
         async with asyncio.timeout(longest):
-            return meaning_of(await context.session.elicit_form(question, FORM, context.request_id))
+            return await context.session.elicit_form(question, form, context.request_id)
 
     try:
         # On the loop of the client, from the loop of any nested call.
