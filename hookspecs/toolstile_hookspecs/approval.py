@@ -58,7 +58,7 @@ class ApprovalRequest:
     diff: str | None = field(default=None, repr=False)
     withdrawn: Cancellation = field(default_factory=Cancellation, repr=False)
     change_set: Callable[[], ChangeSet | None] = field(default=lambda: None, repr=False)
-    token: Callable[..., str] = field(default=lambda: "", repr=False)
+    token: Callable[..., str] = field(default=lambda **_: "", repr=False)
     asked_by: tuple[str, ...] = ()
 
     @property

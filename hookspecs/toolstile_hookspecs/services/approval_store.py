@@ -107,6 +107,7 @@ class Question:
         asked_by: The names of the policies that ask, and the reasons that are of none.
         definition: The digest of the tool's definition.
         agent: The path of the agent that made the call.
+        turn: The id of the card on which it is a row, with others of one turn or transaction.
     """
 
     ticket: str
@@ -130,6 +131,7 @@ class Question:
     asked_by: tuple[str, ...] = ()
     definition: str = ""
     agent: str = MAIN_AGENT
+    turn: str = ""
 
     @property
     def by_person(self) -> bool:

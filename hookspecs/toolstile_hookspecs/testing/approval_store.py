@@ -80,7 +80,7 @@ class ApprovalStoreContract(StoreContract, store=ApprovalStore, again=ApprovalSt
             {},
             {"principal": None, "owner": "run-1"},
             {"asked_by": ("spending", "It calls pay."), "definition": "4567cdef"},
-            {"diff": "- a\n+ b", "shown_before": "- a\n+ c", "reasons": ()},
+            {"diff": "- a\n+ b", "shown_before": "- a\n+ c", "reasons": (), "turn": "t"},
         ],
         ids=["plain", "nobody's", "defined", "shown"],
     )

@@ -20,7 +20,7 @@ from toolstile_plugins.approval.grants import HOURS, Scope, Terms
 from toolstile_plugins.console.access import Access, Fields
 from toolstile_plugins.console.pages import Pages, is_partial, lines_of, version_of, wants_json
 from toolstile_plugins.inbox.grants import InboxGrants
-from toolstile_plugins.inbox.inbox import Inbox, described_answer, read_arguments, wire_of
+from toolstile_plugins.inbox.inbox import Inbox, by_turn, described_answer, read_arguments, wire_of
 
 VIA: Final = "console"
 LATELY: Final = 20
@@ -120,7 +120,7 @@ class Waiting:
         granted = [] if self._found is None else self._found.all()
         lately = [] if self._found is None else self._inbox.events.newest(LATELY)
         values = {
-            "cards": [self._card(question) for question in waiting],
+            "turns": [[*map(self._card, rows)] for rows in by_turn(waiting).values()],
             "granted": granted,
             "lately": lately,
             "has_inbox": self._found is not None,
@@ -175,8 +175,13 @@ class Waiting:
         form, told = dict(fields), dict[str, str]()
         for chosen in (value for name, value in fields if name == "question"):
             ticket, _, digest = chosen.partition(".")
+            given = form
+            if form.get("answer") == "rows":  # the card of a turn has a choice for each row
+                given = {**form, "answer": form.get(f"row {chosen}", "")}
+                if not given["answer"]:
+                    continue
             try:
-                answered = self._give(ticket, digest, form)
+                answered = self._give(ticket, digest, given)
             except StateError as error:
                 told[ticket] = str(error)
             except HTTPException as error:  # the others are answered all the same

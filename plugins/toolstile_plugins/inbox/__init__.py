@@ -8,7 +8,7 @@ as pending.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from toolstile_hookspecs import (
     NOTICE,
     ApprovalAnswer,
+    ApprovalCard,
     ApprovalRequest,
     Binding,
     Command,
@@ -88,16 +89,26 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
 
 
 @hookimpl
-def toolstile_approve(
-    request: ApprovalRequest, state: OpenInbox | None
-) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
+def toolstile_approve(request: ApprovalRequest, state: OpenInbox | None) -> Any:
     """Store the question; wait for its answer, or end the call as pending."""
+    return _asked(state, request)
+
+
+@hookimpl
+def toolstile_approve_turn(card: ApprovalCard, state: OpenInbox | None) -> Any:
+    """Store a question for each row; wait for all answers, or end the calls as pending."""
+    return _asked(state, card)
+
+
+def _asked(state: OpenInbox | None, asked: ApprovalRequest | ApprovalCard) -> Any:
     if state is None:
         log.warning("%s", _MISSING, extra=NOTICE)
         return ApprovalAnswer.unanswered(NO_INBOX)
-    from toolstile_plugins.inbox.approver import Approver  # late: few hosts have an inbox
+    from toolstile_plugins.inbox.approver import Approver, ask_all  # late: few hosts have an inbox
 
-    return Approver(state.ended, request).ask()
+    if isinstance(asked, ApprovalCard):
+        return ask_all(state.ended, asked)
+    return Approver(state.ended, asked).ask()
 
 
 @hookimpl

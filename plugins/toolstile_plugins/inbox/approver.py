@@ -7,14 +7,20 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Cancellation, StateError
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    ApprovalCard,
+    ApprovalRequest,
+    Cancellation,
+    StateError,
+)
 from toolstile_hookspecs.calls import APPROVAL_TICKET
 from toolstile_hookspecs.services.approval_store import ANSWERED, OPEN, Question, QuestionState
 from toolstile_plugins.approval.beside import WAYS, Reached
@@ -33,16 +39,18 @@ Asked = Collection[asyncio.Task[None]]
 """A task per person who is asked; it ends when they answer or leave the question to others."""
 
 
-def reached_by(inbox: Inbox, request: ApprovalRequest, asked: Question) -> dict[str, Reached]:
+def reached_by(
+    inbox: Inbox, request: ApprovalRequest, asked: Question, *, can_end: bool
+) -> dict[str, Reached]:
     """Return the people to ask beside the inbox, by the way to them.
 
-    A nested call is skipped if the answer needs the call to end.
+    A call that cannot end is skipped if the answer needs the call to end.
     """
     found: dict[str, Reached] = {}
     for name in inbox.settings.ask:
         way = request.context.resources.get(WAYS[name], None)
         reached = None if way is None else way.reach()
-        if reached is None or (reached.ends_call and request.context.parent is not None):
+        if reached is None or (reached.ends_call and not can_end):
             continue
         if (fault := inbox.settings.fault_of(reached.by, asked)) is None:
             found[name] = reached
@@ -143,10 +151,49 @@ _waiting: Final[set[str]] = set()
 """The tickets for which calls of this process wait."""
 
 
-class Approver:
-    """Asks people about one request through an inbox, unless a grant covers the request."""
+@dataclass(eq=False, slots=True)
+class Turn:
+    """The questions of one card.
 
-    def __init__(self, ended: Ended, request: ApprovalRequest) -> None:
+    Attributes:
+        id: The id that they have in common; "" for a question by itself.
+        is_transaction: Whether the calls have ended and wait to be kept together.
+        open: The ids of the calls without an answer.
+        found: The tickets of the rows, so that two equal calls have a question each.
+        looking: Held by the row that looks for its question.
+    """
+
+    id: str = ""
+    is_transaction: bool = False
+    open: set[str] = field(default_factory=set[str])
+    found: set[str] = field(default_factory=set[str])
+    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+async def ask_all(ended: Ended, card: ApprovalCard) -> Mapping[str, ApprovalAnswer]:
+    """Return the answers to the rows of a card by the ids of the calls; raises `StateError`."""
+    turn = Turn(uuid4().hex[:12], card.diff is not None, {row.call.id for row in card.rows})
+    asking: dict[str, Approver] = {}
+    for row in card.rows:
+        card.withdrawn.on_cancel(row.withdrawn.cancel)
+        shown = replace(row, diff=card.diff) if turn.is_transaction else row
+        asking[row.call.id] = Approver(ended, shown, turn)
+    if any(each.can_only_be_pending for each in asking.values()):
+        return dict.fromkeys(asking, ApprovalAnswer.pending())
+    async with asyncio.TaskGroup() as group:
+        tasks = {id_: group.create_task(each.ask()) for id_, each in asking.items()}
+    return {id_: task.result() for id_, task in tasks.items()}
+
+
+class Approver:
+    """Asks people about one request through an inbox, unless a grant covers the request.
+
+    Attributes:
+        can_only_be_pending: Whether it is a row of a transaction, which cannot wait for the inbox.
+    """
+
+    def __init__(self, ended: Ended, request: ApprovalRequest, turn: Turn | None = None) -> None:
+        self._turn = turn = turn or Turn()
         resources = request.context.resources
         self._inbox = inbox = resources.get(Inbox)
         self._grants: Grants = resources.get(Grants)  # type: ignore[type-abstract]
@@ -154,31 +201,43 @@ class Approver:
         self._request = request
         self._clock = request.context.clock
         self._holder = uuid4().hex
-        self._asked = question_of(request, timedelta(seconds=inbox.settings.expiry))
-        self._people = reached_by(inbox, request, self._asked)
+        asked = question_of(request, timedelta(seconds=inbox.settings.expiry))
+        self._asked = replace(asked, turn=turn.id)
+        can_end = request.context.parent is None and not turn.is_transaction
+        self._people = reached_by(inbox, request, self._asked, can_end=can_end)
         # Because a nested call cannot be resumed alone, such a call never ends as pending.
         ends = inbox.settings.wait == "pending" or any(
             reached.ends_call for reached in self._people.values()
         )
-        self._lets_end = ends and request.context.parent is None
+        self._lets_end = ends and can_end
         self._waits = not self._lets_end or bool(self._people)
         # Because a run stores the id of its call, any process can find the question by that id.
         self._joins = self._lets_end or bool(self._asked.owner)
+        self.can_only_be_pending = ends and turn.is_transaction and not self._people
         self._is_answered = False
         self._end: QuestionState | None = QuestionState.WITHDRAWN
 
     async def ask(self) -> ApprovalAnswer:
         """Return a person's answer, or that the call is pending; raises `StateError`."""
-        looking = asyncio.ensure_future(self._off_loop(self._kept_or_new))
         try:
-            found = await asyncio.shield(looking)
-        except asyncio.CancelledError:
-            # Because a thread cannot be cancelled, it may still store a question for this call.
-            found = await looking
-            own, end = self._request.call.id, self._end
-            if isinstance(found, Question) and found.call_id == own and end is not None:
-                self._inbox.end(found, end)
-            raise
+            return await self._ask()
+        finally:
+            self._turn.open.discard(self._request.call.id)
+
+    async def _ask(self) -> ApprovalAnswer:
+        async with self._turn.looking:
+            looking = asyncio.ensure_future(self._off_loop(self._kept_or_new))
+            try:
+                found = await asyncio.shield(looking)
+            except asyncio.CancelledError:
+                # Because a thread cannot be cancelled, it may still store a question of this call.
+                found = await looking
+                own, end = self._request.call.id, self._end
+                if isinstance(found, Question) and found.call_id == own and end is not None:
+                    self._inbox.end(found, end)
+                raise
+            if isinstance(found, Question):
+                self._turn.found.add(found.ticket)
         if isinstance(found, ApprovalAnswer):
             return found
         if self._is_answered:
@@ -211,7 +270,11 @@ class Approver:
                 is_its_own = all(getattr(question, name) == getattr(asked, name) for name in names)
                 if is_its_own and question.state is QuestionState.APPROVED:
                     shown_before = question.diff
-            elif question.state not in OPEN or now >= question.expires:
+            elif (
+                question.state not in OPEN
+                or now >= question.expires
+                or question.ticket in self._turn.found
+            ):
                 before = question.ticket
             elif self._inbox.lost(question) is not None:
                 # Because no answer to the question can count, a new question is asked.
@@ -277,7 +340,10 @@ class Approver:
             found = await self._off_loop(partial(store.get, question.ticket))
             state = QuestionState.WITHDRAWN if found is None else found.state_at(now)
             if found is not None and state in ANSWERED:
-                if await self._off_loop(partial(self._hold, found)):
+                self._turn.open.discard(self._request.call.id)
+                # Held, while the person has not answered the other rows.
+                is_held = await self._off_loop(partial(self._hold, found))
+                if is_held and not self._turn.open:
                     self._end = None
                     return self._take(found)
             elif state is not QuestionState.WAITING:
@@ -296,6 +362,10 @@ class Approver:
         return self._inbox.claim(question, holder=self._holder, seconds=_HOLD)
 
     def _take(self, question: Question) -> ApprovalAnswer:
+        if self._turn.is_transaction:
+            # Because its call has ended already, no end of the call closes the question.
+            self._inbox.end(question, QuestionState.RESUMED)
+            return self._inbox.answer_to(question)
         self._ended.note(self._inbox, question, self._request)
         self._request.context.set_attribute(APPROVAL_TICKET, question.ticket)
         token = self._inbox.seal.call_of(question).token

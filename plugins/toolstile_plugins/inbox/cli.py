@@ -17,6 +17,7 @@ examples:
   toolstile approvals show 3f1c9a7d2b4e                    show everything needed to decide
   toolstile approvals approve 3f1c9a7d2b4e                 let the call run, or keep its changes
   toolstile approvals approve 3f1c9a7d2b4e --always tool   also approve later calls of the tool
+  toolstile approvals approve --turn 8c2e5a1f0b7d          let all calls of one turn run
   toolstile approvals grants                               list the grants
   toolstile approvals revoke 5d0c1e8f7a26                  revoke a grant
   toolstile approvals deny 3f1c9a7d2b4e --reason "No."     deny the call; the model reads the reason
@@ -58,8 +59,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         name: add(name, text, (f"3f1c9a7d2b4e{typed}", does))
         for name, (text, typed, does) in _COMMANDS.items()
     }
-    for command in commands.values():
-        command.add_argument("ticket", metavar="TICKET", help="the ticket, from `approvals list`")
+    for name, command in commands.items():
+        many = "?" if name in {"show", "approve", "deny"} else None
+        ticket = "the ticket, from `approvals list`"
+        command.add_argument("ticket", metavar="TICKET", nargs=many, help=ticket)
+        if many is not None:
+            command.add_argument("--turn", metavar="ID", help="all questions of this turn instead")
     commands["deny"].add_argument("--reason", metavar="TEXT", help="the reason; the model reads it")
     commands["edit"].add_argument(
         "arguments", metavar="JSON", help="the new arguments; a masked value keeps its secret"

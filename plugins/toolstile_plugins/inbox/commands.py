@@ -18,6 +18,7 @@ from toolstile_plugins.approval.grants import HOURS, Terms
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import (
     Inbox,
+    by_turn,
     described_answer,
     parts_of,
     read_arguments,
@@ -57,9 +58,9 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         case "list":
             _list(inbox, args)
         case "show":
-            question = _named(inbox, args.ticket)
-            shown = "\n".join(printable(line).rstrip() for line in lines_of(inbox, question))
-            tell(args, shown, wire_of(question, inbox.lost(question)))
+            for question in _chosen(inbox, args):
+                shown = "\n".join(printable(line).rstrip() for line in lines_of(inbox, question))
+                tell(args, shown, wire_of(question, inbox.lost(question)))
         case "withdraw":
             ticket = _named(inbox, args.ticket).ticket
             _tell(inbox.withdraw(ticket, person(), via=VIA), args)
@@ -71,25 +72,8 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
             grant = grants.revoke(args.grant, person(), via=VIA)
             told = printable(f"{grant.tool} {grant.id} is revoked.")
             tell(args, told, grants.wire_of(grant))
-        case "approve" if args.always is not None:
-            _grant(grants, _named(inbox, args.ticket), args)
         case _:
-            if any(getattr(args, name, None) is not None for name in ("scope", "hours", "times")):
-                raise StateError(
-                    "--for, --hours and --times say more of --always. Write it, then retry."
-                )
-            question = _named(inbox, args.ticket)
-            answered = inbox.answer(
-                question.ticket,
-                _ANSWERS[args.what],
-                person(),
-                via=VIA,
-                digest=args.digest,
-                reason=getattr(args, "reason", None),
-                arguments=read_arguments(args.arguments) if args.what == "edit" else None,
-                tool=host.catalog.get(question.tool),
-            )
-            _tell(answered, args)
+            _answer(host, inbox, grants, args)
     return 0
 
 
@@ -97,7 +81,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def _list(inbox: Inbox, args: argparse.Namespace) -> None:
-    waiting, seen = inbox.waiting(), set[str]()
+    waiting, seen = _by_turn(inbox), set[str]()
     while args.out is not None or args.watch:
         for question in waiting:
             if question.ticket not in seen:
@@ -108,12 +92,16 @@ def _list(inbox: Inbox, args: argparse.Namespace) -> None:
         sys.stdout.flush()
         seen = {question.ticket for question in waiting}
         time.sleep(inbox.settings.interval)  # until Ctrl-C
-        waiting = inbox.waiting()
+        waiting = _by_turn(inbox)
     if not waiting:
         show_line("No question waits for an answer.")
         return
     rows = [list(map(printable, _row(inbox, question))) for question in waiting]
-    Screen("").table(("ticket", "tool", "left", "session", "reasons"), rows)
+    Screen("").table(("ticket", "tool", "left", "session", "turn", "reasons"), rows)
+
+
+def _by_turn(inbox: Inbox) -> list[Question]:
+    return [each for rows in by_turn(inbox.waiting()).values() for each in rows]
 
 
 def _row(inbox: Inbox, question: Question) -> tuple[str, ...]:
@@ -121,7 +109,8 @@ def _row(inbox: Inbox, question: Question) -> tuple[str, ...]:
     left = f"{seconds} s" if inbox.lost(question) is None else "key is gone"
     has_run = " (has run)" if question.diff is not None else ""
     reasons = " ".join(question.reasons)
-    return question.ticket, question.tool + has_run, left, question.session_id, reasons
+    name, session = question.tool + has_run, question.session_id
+    return question.ticket, name, left, session, question.turn or "-", reasons
 
 
 def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
@@ -139,6 +128,8 @@ def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
     yield f"  session    {question.session_id}"
     if question.agent != MAIN_AGENT:
         yield f"  agent      {question.agent}"
+    if question.turn:
+        yield f"  turn       {question.turn}"
     yield f"  digest     {question.digest}"
     for reason in question.reasons:
         yield f"  reason     {reason}"
@@ -150,10 +141,47 @@ def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
 # --- approve, deny, edit
 
 
+def _answer(host: HostHandle, inbox: Inbox, grants: InboxGrants, args: argparse.Namespace) -> None:
+    is_grant = getattr(args, "always", None) is not None
+    more = any(getattr(args, name, None) is not None for name in ("scope", "hours", "times"))
+    if more and not is_grant:
+        raise StateError("--for, --hours and --times say more of --always. Write it, then retry.")
+    for question in _chosen(inbox, args):
+        if is_grant:
+            _grant(grants, question, args)
+            continue
+        answered = inbox.answer(
+            question.ticket,
+            _ANSWERS[args.what],
+            person(),
+            via=VIA,
+            digest=args.digest or question.digest,
+            reason=getattr(args, "reason", None),
+            arguments=read_arguments(args.arguments) if args.what == "edit" else None,
+            tool=host.catalog.get(question.tool),
+        )
+        _tell(answered, args)
+
+
 def _tell(answered: Question, args: argparse.Namespace) -> None:
     given = answered.answer
     how = answered.state if given is None else described_answer(given)
     tell(args, printable(f"{answered.tool} {answered.ticket} is {how}."), wire_of(answered))
+
+
+def _chosen(inbox: Inbox, args: argparse.Namespace) -> list[Question]:
+    """Return the question of a ticket, or those of a turn that wait."""
+    turn = getattr(args, "turn", None)
+    if (turn is None) is (args.ticket is None):
+        raise StateError("Name either a ticket, or a turn with --turn; then retry.")
+    if turn is None:
+        return [_named(inbox, args.ticket)]
+    if found := [each for each in inbox.waiting() if each.turn == turn]:
+        return found
+    raise StateError(
+        f"No question of the turn {printable(turn)!r} waits. List them with `toolstile approvals "
+        "list`."
+    )
 
 
 def _named(inbox: Inbox, ticket: str) -> Question:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -361,7 +361,8 @@ def lost_in(question: Question, seal: Seal, host: HostHandle | None) -> str | No
         token = seal.call_of(question).token
     except StateError as error:
         return str(error)
-    if not isinstance(host, TakesTokens) or host.takes(token):
+    # A row of a transaction has no token, because its call is not resumed.
+    if not token or not isinstance(host, TakesTokens) or host.takes(token):
         return None
     return _KEY_IS_GONE.format(tool=question.tool, ticket=question.ticket)
 
@@ -370,6 +371,14 @@ def described_answer(given: AnswerRecord) -> str:
     """Return an answer, its person, time and way, in words."""
     why = f": {given.reason}" if given.reason else ""
     return f"{given.answer} by {given.by.id} at {wire_time(given.at)} ({given.via}){why}"
+
+
+def by_turn(questions: Iterable[Question]) -> dict[str, list[Question]]:
+    """Return questions by their turn, or by their ticket if each stands by itself."""
+    found: dict[str, list[Question]] = {}
+    for question in questions:
+        found.setdefault(question.turn or question.ticket, []).append(question)
+    return found
 
 
 def parts_of(question: Question) -> dict[str, str]:
@@ -447,6 +456,7 @@ def wire_of(question: Question, lost: str | None = None) -> dict[str, Any]:
         "shownBefore": question.shown_before,
         "digest": question.digest,
         "callId": question.call_id,
+        "turn": question.turn or None,
         "session": question.session_id,
         "agent": question.agent,
         "principal": principal and PRINCIPAL.data(principal),

@@ -216,6 +216,8 @@ def claimed(inbox: Inbox, questions: Iterable[Question], *, ended: bool = False)
         except StateError as error:
             log.error("%s Its call is left.", error)  # noqa: TRY400 - a traceback adds nothing
             continue
+        if not sealed.token:
+            continue  # a row of a transaction, which only the transaction itself takes
         if (ended and question.state not in OPEN) or inbox.claim(question, holder=holder):
             end = QuestionState.RESUMED if state in ANSWERED else state
             yield Due(question, sealed, answer, end, holder)

@@ -222,6 +222,8 @@ def _shown(question: Question) -> str:
         form["principal"] = [who["source"], who["id"], who.get("groups", [])]
     if form["agent"] == MAIN_AGENT:
         del form["agent"]  # as above
+    if turn := form.pop("turn"):  # as above, and in a list, because a text would be an agent
+        form["turn"] = [turn]
     return sha256(json.dumps([*form.values()]).encode()).hexdigest()
 
 

@@ -116,6 +116,7 @@ class Desk:
         stack: ExitStack,
         port: int = 0,
         record: dict[str, str] | None = None,
+        approve_by: str = "call",
         **settings: Any,
     ) -> None:
         self.folder = folder
@@ -131,7 +132,8 @@ class Desk:
             "record": record or {"file": str(folder / "calls.jsonl")},
             "ledger": {"path": str(folder / "ledger.db")},
         }
-        given = {"approver": "inbox", "approve_diff": True, "plugins": plugins}
+        given = {"approver": "inbox", "approve_diff": True, "approve_by": approve_by}
+        given["plugins"] = plugins
         self.host = stack.enter_context(Host(settings=Settings.model_validate(given), tools=TOOLS))
         self.tools: Executor = stack.enter_context(self.host.executor(session_id="s"))
         self.inbox: Any = self.tools.resources.get(Inbox, None)
