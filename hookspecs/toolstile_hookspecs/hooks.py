@@ -323,8 +323,7 @@ def toolstile_approve_turn(  # noqa: D417 - see above
 ) -> CardAnswer | Awaitable[CardAnswer | None] | None:
     """Answer the questions of a turn or of a transaction together.
 
-    Called in place of `toolstile_approve`, for several questions and for a transaction. A plugin
-    that leaves it out is asked for each call by itself.
+    Called in place of `toolstile_approve`; a plugin that leaves it out is asked for each call.
 
     Args:
         card: The questions, in the order of the calls, and one diff if the calls have run.

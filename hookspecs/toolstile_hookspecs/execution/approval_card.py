@@ -30,8 +30,7 @@ class ApprovalCard:
         """Return an answer for each row, by the id of its call; a row without an answer is denied.
 
         Args:
-            given: One answer for all rows, or answers by the ids of the calls. Ids, because two
-                rows may have the same tool and arguments, and come in any order.
+            given: One answer for all, or answers by ids of calls, because rows may be equal.
         """
         if isinstance(given, Mapping):
             return {row.call.id: given.get(row.call.id, False) for row in self.rows}
