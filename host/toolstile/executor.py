@@ -746,7 +746,10 @@ class Transaction(Executor):
             else:
                 root.on_loop = on_loop
                 status, why = TransactionStatus.ROLLED_BACK, reason
-                yield from root.give_up(reason)
+                try:
+                    yield from root.give_up(reason)
+                except BaseException as interruption:  # noqa: BLE001 - raised when the end is told
+                    error = interruption
             self.ended = TransactionEnded(
                 id=self.id,
                 title=self.title,
@@ -765,6 +768,8 @@ class Transaction(Executor):
             self._stop_timer()
             self.refuse(f"{root.name} has ended. Dispatch by its executor, or begin another.")
             self._decided.open()
+        if reason is not None and error is not None:
+            raise error
         return error
 
     def _publish(self, ended: TransactionEnded) -> None:

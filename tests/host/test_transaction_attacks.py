@@ -227,6 +227,28 @@ def test_an_interrupted_savepoint_is_rolled_back_with_its_calls(tools, watcher, 
     assert watcher.ended == ["rolled_back", "rolled_back"]
 
 
+@pytest.mark.parametrize("end", ["rollback", "conflict"])
+def test_interrupted_while_it_is_rolled_back_its_end_is_told(tools, watcher, end, monkeypatch):
+    undo = Till.rollback
+
+    def interrupted(till, savepoint):
+        undo(till, savepoint)
+        signal.raise_signal(signal.SIGINT)
+
+    work = tools.transaction("x")
+    work.dispatch(call("ring", text="a"))
+    work.dispatch(call("count"))
+    monkeypatch.setattr(Till, "rollback", interrupted)
+    if end == "conflict":
+        tools.dispatch(call("note", text="other"))
+    with pytest.raises(KeyboardInterrupt):
+        work.rollback() if end == "rollback" else work.commit()
+    monkeypatch.undo()
+    assert watcher.rolled_back == [None, "a"]
+    assert watcher.ended == ["rolled_back"]
+    assert tools.dispatch(call("ring", text="b")).text == "1 rows"
+
+
 def test_a_rollback_during_its_commit_comes_too_late(tools, watcher, till, waiting):
     def wait():
         waiting.entered.set()

@@ -6,7 +6,6 @@ import re
 import weakref
 from collections import deque
 from collections.abc import Collection, Generator, Mapping
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from math import nan
@@ -242,8 +241,10 @@ class TransactionRoot(ActiveCall):
             reason = failure.result.message
             status = _STATUS.get(failure.status, TransactionStatus.ROLLED_BACK)
             if not self.committed:
-                with suppress(GeneratorExit):
+                try:
                     yield from finished(self, self.give_up(reason), error)
+                except BaseException as interruption:  # noqa: BLE001 - likewise
+                    error = interruption
             else:
                 self._let_all_go()
                 # An interruption may come after the decision.

@@ -11,7 +11,7 @@ from toolstile.state.policy_records import NO_RECORDS, Overlay, Records, overlai
 from toolstile.state.replay import AppliedEffect, Change
 from toolstile.state.request_slice import differ_besides_request
 from toolstile.state.slices import FROZEN, Cell
-from toolstile.state.store import Deciding, Store
+from toolstile.state.store import Deciding, Head, Store
 from toolstile.state.undo_notes import noted_in
 from toolstile_hookspecs.errors import CallClosed, ConflictError, StateError
 from toolstile_hookspecs.policies import PolicyState
@@ -52,6 +52,8 @@ class Transaction:
         "lock",
         "log",
     )
+
+    _head: Head
 
     def __init__(self, store: Store, parent: Transaction | None = None) -> None:
         self.lock = RLock()
