@@ -73,7 +73,7 @@ def _state(node: Node | None, like: str = "") -> str | None:
     return f"{state}{_MODE}{node.mode & PERMISSIONS:o}"
 
 
-def take_back(
+def take_back(  # noqa: C901 - one branch for each state of a path
     layer: Layer,
     root: str | None,
     put_back: Callable[[Mapping[str, Node | None]], object],
@@ -98,6 +98,9 @@ def take_back(
     differences: list[Difference] = []
     for path, told in reverse.made.items():
         there, left = layer.look(path), reverse.seen[path]
+        if left is None and there is not None and told.kind == there.kind == "directory":
+            # The call removed it, and others have made it again.
+            continue
         if (now := _state(there, left or "")) != left:
             differences.append(Difference(path, f"the call left {_shown(left)}", _shown(now)))
         elif told.kind != "file" or kept is None:

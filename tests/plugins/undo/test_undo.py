@@ -103,6 +103,16 @@ class TestFiles:
 
         assert [path.name for path in (desk.root / "made").iterdir()] == ["mine.txt"]
 
+    def test_a_directory_that_others_made_again_is_no_conflict(self, desk: Desk) -> None:
+        furnish(desk.root)
+        call = desk.call("delete_file", path="folder", recursive=True)
+        (desk.root / "folder").mkdir()
+        (desk.root / "folder/mine.txt").write_text("mine\n")
+
+        desk.undo(call)
+
+        assert {"folder/inner/deep.txt", "folder/mine.txt"} <= desk.tree().keys()
+
     def test_several_calls_are_undone_as_one(self, desk: Desk) -> None:
         texts = ["one\n", "two\n", "three\n"]
         calls = [desk.call("write_both", path="a.txt", text=text) for text in texts]
