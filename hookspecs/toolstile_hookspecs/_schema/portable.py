@@ -340,6 +340,8 @@ def type_name(kind: type[Any]) -> str:
     of a plugin file wherever that is.
 
     Example:
+        >>> from pathlib import Path
+        >>> from toolstile_plugins.planning import Plan
         >>> type_name(Path), type_name(Plan)
         ('pathlib:Path', 'toolstile_plugins.planning:Plan')
     """
