@@ -28,6 +28,7 @@ from toolstile_hookspecs.limits import Clock
 from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.sessions import SessionProtocol
+from toolstile_hookspecs.stops import Stop
 from toolstile_hookspecs.tools import Tool
 
 
@@ -207,6 +208,9 @@ class HostHandle(Protocol):
         self, **arguments: Unpack[ExecutorArguments]
     ) -> AbstractContextManager[ExecutorHandle]:
         """Return an executor, in a new session unless one is given; see `ExecutorArguments`."""
+
+    def stops(self) -> Sequence[Stop]:
+        """Return the stops that are in force."""
 
     def register(self, plugin: object, name: str | None = None) -> None:
         """Register one more plugin; on a `PluginError` nothing of it stays."""

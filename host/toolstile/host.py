@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -45,6 +46,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.execution.options import ExecutorArguments, PlainTool, Purpose
 from toolstile_hookspecs.execution.prompt_parts import PromptResources
+from toolstile_hookspecs.stops import SCOPES, Stop
 from toolstile_hookspecs.support.caches import forget
 from toolstile_hookspecs.support.event_loop import off_loop
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
     from toolstile.resources.container import Container
     from toolstile.runtime import Engine
+    from toolstile.stops import Gate
 
 
 _NOT_OPEN = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
@@ -119,6 +122,7 @@ class Host:
         self.resources = options.resources
         self._engine: Engine | None = None
         self._seal: TokenSigner | None = None
+        self._gate: Gate | None = None
         # Held while the parts that all executors share are made.
         self._making = threading.Lock()
         bound = [binding.kind for binding in options.resources]
@@ -166,6 +170,20 @@ class Host:
         return engine
 
     @property
+    def gate(self) -> Gate:
+        """The stops, and the marks of the decisions that `stop` waits for."""
+        with self._making:
+            if self._gate is None:
+                from toolstile.stops import gate_of  # listing tools decides nothing
+
+                settings, is_open, sessions = self.configuration, self.is_open, self._sessions
+                if not is_open:
+                    sessions = opened(self._bindings, self._running, settings)
+                decides = is_open and self.purpose != "look"
+                self._gate = gate_of(sessions.store, settings, decides=decides)
+            return self._gate
+
+    @property
     def seal(self) -> TokenSigner:
         """The signer of the tokens of calls that wait for approval."""
         with self._making:
@@ -174,6 +192,40 @@ class Host:
 
                 self._seal = seal_for(self.configuration, self.clock, self._sessions)
             return self._seal
+
+    def stop(
+        self, reason: str, *, by: str = "host", seconds: float | None = None, **scope: Any
+    ) -> None:
+        """Stop calls in all processes with the same database of decisions, or configuration.
+
+        When this returns, nothing of these calls is committed any more: running handlers are
+        abandoned as at a timeout, and new calls are refused. A stop outlives its process.
+
+        Args:
+            reason: The reason, which models read.
+            by: The person who stops them.
+            seconds: Seconds after which the stop ends by itself; None if only `go` ends it.
+            **scope: `tool`, `principal`, `session` or `server`, see `Stop`; none for all calls.
+
+        Raises:
+            StateError: A decision does not end within five seconds. Everything else is stopped.
+        """
+        if not reason.strip() or len(scope) > 1 or not SCOPES.issuperset(scope):
+            told = f"A stop has a reason, which models read, and at most one of {sorted(SCOPES)}."
+            raise ConfigurationError(told)
+        now = datetime.now(UTC)
+        until = None if seconds is None else now + timedelta(seconds=seconds)
+        kind, name = next(iter(scope.items()), ("all", ""))
+        made = Stop(" ".join(reason.split()), by, now, until, kind, name)  # type: ignore[arg-type]
+        self.gate.change(lambda stops: (*stops, made))
+
+    def go(self) -> None:
+        """End all stops."""
+        self.gate.change(lambda _: ())
+
+    def stops(self) -> tuple[Stop, ...]:
+        """Return the stops that are in force, the oldest first."""
+        return self.gate.stops()
 
     def takes(self, token: str) -> bool:
         """Return False if the token of a pending call was sealed with a key that is gone."""
@@ -277,6 +329,7 @@ class Host:
             _refuse(self.wrong_rules(self.policies[len(self.configuration.policies) :]))
         from toolstile.executor import Executor  # brings the whole pipeline
 
+        self.engine.gate = self.gate
         executor = Executor(self, options)
         self._executors.add(executor)
         return executor
@@ -392,7 +445,7 @@ class Host:
             except BaseException:
                 self.close()
                 raise
-            self.is_open = True
+            self.is_open, self._gate = True, None
             self._calls.is_ended = False
             left_in_forks.add(self)
         return self
@@ -447,6 +500,10 @@ class Host:
             for executor in list(self._executors):
                 executor.retire()
             self._executors.clear()
+            # A call that is not abandoned may still decide.
+            if self._gate is not None and not self.lifespans.calls:
+                self._gate.close()
+            self._gate = None
             if self._engine is not None:
                 self._engine.close()
                 self._engine = None

@@ -14,6 +14,7 @@ from toolstile.pipeline.batch import CommitQueue
 from toolstile.pipeline.plan import HostPlans
 from toolstile.resources.exclusive import CallOwner, Claim, ExclusiveLock
 from toolstile.state.session import Session
+from toolstile.stops import Gate
 from toolstile_hookspecs import InflightCall, Tool
 from toolstile_hookspecs.support.event_loop import Workers
 from toolstile_hookspecs.support.process import renewed_in_forks
@@ -84,7 +85,12 @@ class Engine:
     Args:
         interrupts: Exceptions of other frameworks that leave `dispatch` as they are.
         lifespans: The `Lifespans` of the host, which know the calls under way.
+
+    Attributes:
+        gate: The stops of the host, and the marks of its decisions; set before the first call.
     """
+
+    gate: Gate
 
     def __init__(self, interrupts: tuple[type[BaseException], ...], lifespans: Any) -> None:
         self.interrupts = interrupts

@@ -50,14 +50,14 @@ class Sessions:
         self.counter = counter
         self.key = key
         self._events, self._bytes = configuration.history_events, configuration.history_bytes
-        self._store = store
+        self.store = store
         self._open: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._lock = threading.Lock()
 
     @property
     def own_id(self) -> str | None:
         """The id of the session of `Host.call`; None for a new one, if no sessions are stored."""
-        return None if self._store is None else OWN_SESSION
+        return None if self.store is None else OWN_SESSION
 
     def get(self, session_id: str | None) -> Session:
         """Return the one session of an id, as the store has it now, or a new one in memory.
@@ -65,13 +65,13 @@ class Sessions:
         Raises:
             StateError: The store cannot be read.
         """
-        if self._store is None or session_id is None:
+        if self.store is None or session_id is None:
             return self._new(session_id)
         with self._lock:
             session = self._open.get(session_id)
             if session is None:
                 session = self._new(session_id)
-                session.record_in(self._store)
+                session.record_in(self.store)
                 self._open[session_id] = session
                 return session
         # Not under the lock: workspaces may have commits to finish first.

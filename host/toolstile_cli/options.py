@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -64,6 +65,11 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         'eval "$(toolstile completion zsh)"': "in ~/.zshrc, after compinit",
         "toolstile completion fish | source": "in ~/.config/fish/config.fish",
     },
+    "stop": {
+        "toolstile stop --reason 'Wrong prices'": "stop all calls, in all processes",
+        "toolstile stop --tool 'send_*' --reason Spam --for 1h": "stop some for an hour",
+        "toolstile stop --session desk --reason 'Runs in circles'": "stop the calls of a session",
+    },
     "doctor": {
         "toolstile doctor": "check everything; the exit status is 1 if there is a problem",
         "toolstile doctor --config prod.toml --json": "check another configuration, print JSON",
@@ -95,14 +101,17 @@ COMMANDS: Final = {
     "prompt": "print the prompt, built from the sections of all plugins",
     "plugins": "list the plugins, and why one did not load",
     "check": "check plugins for mistakes that their authors should fix",
+    "stop": "stop calls: nothing of them is committed after this command has returned",
+    "go": "end all stops",
+    "status": "list the stops: which calls, by whom, since when and why",
     "new": "create a package for a plugin, with tests that pass",
     "doctor": "find problems of this installation, and how to fix them",
     "completion": "print a script that makes a shell complete commands, options and names",
 }
 _GROUPS: Final = {
     "Call": ("demo", "run", "call", "ask", "replay"),
-    "Look": ("tools", "prompt", "plugins", "doctor", "sessions", "record", "check-done"),
-    "Govern": ("approvals", "ledger", "policy", "database"),
+    "Look": ("status", "tools", "prompt", "plugins", "doctor", "sessions", "record", "check-done"),
+    "Govern": ("stop", "go", "approvals", "ledger", "policy", "database"),
     "Serve": ("mcp", "console", "worker"),
     "Make": ("new", "check", "completion"),
 }
@@ -430,6 +439,28 @@ def _configure_new(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _configure_stop(parser: argparse.ArgumentParser) -> None:
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument("--all", action="store_true", help="stop all calls (default)")
+    for option, name, text in (
+        ("--tool", "GLOB", "stop the calls of tools with this name, or glob"),
+        ("--principal", "P", "stop the calls for the principal with this id"),
+        ("--session", "S", "stop the calls in the session with this id"),
+        ("--server", "NAME", "stop the calls of the tools of this server"),
+    ):
+        scope.add_argument(option, metavar=name, help=text)
+    parser.add_argument(
+        "--reason", required=True, metavar="TEXT", help="the reason, which models read"
+    )
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=_duration,
+        metavar="TIME",
+        help="end the stop after this time, such as 90s, 10m, 1h or 2d",
+    )
+
+
 _CONFIGURE: Final[Mapping[str, Callable[[Parser], object]]] = {
     "demo": _configure_demo,
     "completion": lambda parser: parser.add_argument(
@@ -437,6 +468,7 @@ _CONFIGURE: Final[Mapping[str, Callable[[Parser], object]]] = {
     ),
     "check": _configure_check,
     "new": _configure_new,
+    "stop": _configure_stop,
     "prompt": _configure_prompt,
     "run": _configure_run,
     "call": _configure_call,
@@ -453,3 +485,11 @@ def _seconds(text: str) -> float | None:
             return seconds
     msg = f"{text!r} is not a positive number of seconds; 'none' stands for no limit"
     raise argparse.ArgumentTypeError(msg)
+
+
+def _duration(text: str) -> float:
+    found = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    if found is None or not int(found[1]):
+        msg = f"{text!r} is not a time such as 90s, 10m, 1h or 2d"
+        raise argparse.ArgumentTypeError(msg)
+    return int(found[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]

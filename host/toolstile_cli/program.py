@@ -41,16 +41,19 @@ from toolstile_cli.signals import Stopped, stop_on_signals
 from toolstile_hookspecs import Prompt, ToolstileError
 from toolstile_hookspecs.support.text import suggest
 
+_MODULES: Final = {"go": "stop", "status": "stop"}
+"""The modules of commands that share one."""
+
 
 def _run_built_in(name: str, *given: object) -> int:
     """Run a command, the function that is named like its module, which is imported now."""
-    module = importlib.import_module(f"toolstile_cli.commands.{name}")
+    module = importlib.import_module(f"toolstile_cli.commands.{_MODULES.get(name, name)}")
     command: Callable[..., int] = getattr(module, name)
     return int(command(*given))
 
 
 BUILT_IN: Final = {name: partial(_run_built_in, name) for name in COMMANDS}
-UNOPENED: Final = frozenset({"check", "plugins"})
+UNOPENED: Final = frozenset({"check", "plugins", "stop", "go", "status"})
 _CALLING: Final = (*("asteval", "code", "dialects", "mcp", "planning", "workspace_digest"),)
 LOOKING: Final = {
     "ledger": _CALLING,
@@ -129,7 +132,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             gc.freeze()
             gc.enable()
         if args.command in UNOPENED:
-            # Such a command reports plugins' faults, also faults that keep a host from opening.
+            # Such a command works, or reports plugins' faults, also where a host cannot open.
             with contextlib.closing(host):
                 return runs[args.command](host, args)
         report_faults(host)

@@ -70,6 +70,10 @@ class SessionStore(Protocol):
 
     Every method raises `StateError` with a remedy if the store cannot be read or written.
 
+    A store of many machines may keep their stops: `stops()` returns a text, `change_stops(change)`
+    replaces it and waits for decisions that have read the old one. Each decision, before it records
+    anything, and soon others, too, call `heard` with the new one; the host sets that function.
+
     Attributes:
         waits: Whether a decision may wait; the host then makes it on a thread.
     """

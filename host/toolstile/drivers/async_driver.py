@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from toolstile.drivers.job import Job, OwnTask, Run, Step, WaitFor
-from toolstile.drivers.limit import CALLER_CANCELLED, INTERRUPTED, Cancelled, TimedOut
+from toolstile.drivers.limit import CALLER_CANCELLED, INTERRUPTED, LOOK, Cancelled, TimedOut
 from toolstile.drivers.sync_driver import Pipeline
+from toolstile.resources.exclusive import CURRENT
 from toolstile_hookspecs import DeadlineExceededError
 from toolstile_hookspecs.support.eager_task import begin
 from toolstile_hookspecs.support.event_loop import Workers, is_on_loop
@@ -93,8 +94,8 @@ class AsyncDriver:
             if here is None:
                 job.spin()
             while not job.finished:
-                await bell.wait(step.limit.remaining())
-                job.check_limit()
+                await bell.wait(step.limit.remaining(LOOK))
+                job.check_limit(CURRENT.get())
         except GeneratorExit:
             # The loop has gone, and with it the thread that all of this has to happen on.
             if here is None and step.uninterruptible:

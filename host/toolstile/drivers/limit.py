@@ -73,6 +73,8 @@ class Abandonment:
 # --- The end of a wait
 
 
+LOOK: Final = 0.1
+"""Seconds after which a waiting driver looks whether its call was stopped."""
 # While a timeout stands still it is looked at again after this many seconds.
 _LOOK_AGAIN = 0.05
 # One for all limits: it is held for moments, and only by calls that begin or end to wait.
@@ -85,6 +87,12 @@ class TimedOut(ToolstileError):
 
 class Cancelled(ToolstileError):
     """The call was cancelled from outside."""
+
+
+class Stopped(Cancelled):
+    """A person has stopped the call, perhaps when it had `begun`; the text is the reason."""
+
+    begun = False
 
 
 CANCELLED = "Request was cancelled"
@@ -131,8 +139,8 @@ class Limit:
         """True when nothing can end it early."""
         return self.timeout is None and self.deadline is None and self.cancellation is None
 
-    def remaining(self) -> float | None:
-        """Return the seconds until the next check, None for never.
+    def remaining(self, most: float = math.inf) -> float | None:
+        """Return the seconds until the next check, at most so many, None for never.
 
         No more than a thread can wait, so that a century will do as a timeout.
         """
@@ -141,6 +149,7 @@ class Limit:
             left = max(left, _LOOK_AGAIN)
         if self.deadline is not None:
             left = min(left, self.deadline.remaining())
+        left = min(left, most)
         return None if left == math.inf else min(max(left, 0.0), threading.TIMEOUT_MAX)
 
     def ends_before(self, other: Limit) -> bool:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from inspect import GEN_CREATED, GEN_SUSPENDED, getgeneratorstate
 from queue import Empty, SimpleQueue
-from threading import TIMEOUT_MAX
 from time import monotonic
 from typing import Any, TypeVar
 
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.job import Job, Step, WaitFor
-from toolstile.drivers.limit import INTERRUPTED
+from toolstile.drivers.limit import INTERRUPTED, LOOK
+from toolstile.resources.exclusive import CURRENT
 from toolstile_hookspecs.support.event_loop import Workers
 
 T = TypeVar("T")
@@ -77,8 +77,8 @@ class SyncDriver:
             job.start(self._workers, self._background)
             job.spin()
             while not job.finished:
-                _listen(bell, step.limit.remaining())
-                job.check_limit()
+                _listen(bell, step.limit.remaining(LOOK))
+                job.check_limit(CURRENT.get())
         except BaseException:
             try:
                 if step.uninterruptible:
@@ -140,7 +140,7 @@ class _Batch:
 
     def _go_on(self) -> None:
         while self._jobs:
-            seconds = min(max(self._next_end - monotonic(), 0.0), TIMEOUT_MAX)
+            seconds = min(max(self._next_end - monotonic(), 0.0), LOOK)
             woken = _listen(self._inbox, seconds)
             if woken is not None:
                 self._look(woken)
@@ -153,7 +153,7 @@ class _Batch:
         """Let a pipeline continue if its step has ended."""
         if (job := self._jobs.get(index)) is None:
             return
-        job.check_limit()
+        job.check_limit(self._contexts[index].get(CURRENT))
         if not job.finished:
             self._note_end(job)
             return

@@ -81,11 +81,12 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "_child_turns", "admitted", "answer", "approved", "arguments", "around", "asks",
         "attributes", "batch", "branch", "claimed", "committed", "context", "control", "crossings",
         "data", "decisions", "edited", "ended", "error", "executor", "handler_duration",
-        "handler_state", "index", "is_bounded", "left_child", "limit", "listeners", "on_loop",
-        "opened", "outcome", "params", "params_shown", "participants", "plan", "questions",
-        "raises", "recalled", "replayed", "request", "reruns", "result", "result_secrets",
-        "resumption", "rolled_back", "scope", "serial_claim", "session_changes", "stage", "started",
-        "status", "tells_json", "text", "timestamp", "turns", "undone", "using",
+        "handler_state", "index", "is_bounded", "left_child", "limit", "listeners",
+        "mark", "on_loop", "opened", "outcome", "params", "params_shown", "participants", "plan",
+        "questions", "raises", "recalled", "replayed", "request", "reruns", "result",
+        "result_secrets", "resumption", "rolled_back", "scope", "serial_claim", "session_changes",
+        "stage", "started", "status", "tells_json", "text", "timestamp", "tools_within", "turns",
+        "undone", "using",
     )
     # fmt: on
 
@@ -129,6 +130,10 @@ class ActiveCall(Lifetime["ActiveCall"]):
     undone: bool
     """True once the participants were taken to be rolled back; later ones come too late."""
     committed: bool
+    mark: int
+    """The mark of its decision in the slot of the host; see `Gate.enter`."""
+    tools_within: frozenset[Tool[Any, Any]]
+    """The tools of the calls that have joined it."""
 
     # The handler's result, or a plugin's answer in its place.
     result: ToolResult[Any]
@@ -209,7 +214,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.handler_state = NOT_BEGUN
         self.session_changes = NOTHING
         self.text = ""
-        self.reruns = self.questions = 0
+        self.reruns = self.questions = self.mark = 0
+        self.tools_within = _NO_TOOLS
         self.undone = self.opened = self.admitted = self.committed = self.edited = False
         self.tells_json = self.rolled_back = self.claimed = self.recalled = self.replayed = False
         self.plan = self.params = self.limit = self.turns = self.serial_claim = None
@@ -348,6 +354,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
         if (turns := self.turns) is not None:
             turns.give_back(self)
             self.turns = None
+        if self.mark:
+            self.executor.engine.gate.leave(self)
         if self.resumption is not None and self.resumption.redeemed is not None:
             self.resumption.redeemed.release()
         if self.opened:
@@ -428,6 +436,7 @@ PATIENCE: Final = 2.0
 """Seconds for which others wait for a cancelled task to end; a thread may never end."""
 _new: Any = object.__new__
 _lock = renewed_in_forks(__name__, "_lock", threading.Lock)
+_NO_TOOLS: Final[frozenset[Any]] = frozenset()
 _told_of: Final[ContextVar[ActiveCall | None]] = ContextVar("toolstile_told_of", default=None)
 _NO_SESSION = "so it can neither read nor change the session any more."
 _OVER = f"The call is over, {_NO_SESSION}"

@@ -67,6 +67,8 @@ UNSETTLED: Final = (
 
 def check(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged | None:
     """Ask every rule. Return None if all allow the call, else the steps that continue the check."""
+    # Before a person is asked about a call that is stopped.
+    call.executor.engine.gate.check(call)
     call.branch.frozen = True
     if call.resumption is None:
         for place, rule in enumerate(plan.checks):

@@ -126,6 +126,7 @@ def commit_with_participants(call: ActiveCall) -> Staged:
         if [each for each in deciders if not hasattr(each, "contribute")]:
             _rule_out_rerun(call)
         left = deque(participants)
+        call.executor.engine.gate.enter(call)
         try:
             journal = call.executor.journal
             if call.on_loop and (
@@ -143,6 +144,8 @@ def commit_with_participants(call: ActiveCall) -> Staged:
             call.committed = True
             yield from _find_out(call, left, partial(_was_kept, call, deciding, key), error)
             raise
+        finally:
+            call.executor.engine.gate.leave(call)
 
 
 def _find_out(
@@ -207,6 +210,8 @@ def commit_into_parent(call: ActiveCall) -> None:
     """Decide that the call joins the one around it; only its resources' branches are left."""
     # Before: from now on, the one around it waits.
     call.committed = True
+    if (above := call.parent or call.executor.within) is not None:
+        above.tools_within |= call.tools_within | ({call.tool} if call.plan else set())
     try:
         call.branch.commit()
         call.scope.hand_over()
@@ -347,6 +352,8 @@ def tell_logs(call: ActiveCall) -> Staged:
 def _contribute(
     call: ActiveCall, contributors: list[Any], decision_id: str | None, connection: Any
 ) -> None:
+    # Again, because a store that machines share has told their stops only now.
+    call.executor.engine.gate.check(call)
     decision = Decision(decision_id, connection)
     together: Callable[[], Any] = nullcontext
     if connection is None and len(contributors) > 1:

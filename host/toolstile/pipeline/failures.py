@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from toolstile.drivers.limit import CANCELLED, Cancelled, TimedOut
+from toolstile.drivers.limit import CANCELLED, Cancelled, Stopped, TimedOut
 from toolstile.plugins.plugin_errors import NO_PROCESS
 from toolstile_hookspecs import (
     CallClosed,
@@ -41,6 +41,7 @@ _NO_MORE = "It may still be running, but can change nothing more"
 # The same call is made again when the run continues.
 PAUSES = (VisibilityExpansionRequired, Interrupt)
 _SAYS_NEXT: Final = re.compile("[Rr]etry|human intervention")
+_INSTEAD = "Do not retry it: tell the user, or continue without it."
 _LOST = "No answer came, so its effect may have happened. Find out before you retry."
 PASSED_ON = (*PAUSES, PromptEvaluationError)
 
@@ -263,6 +264,16 @@ def _cancelled(error: Exception, called: FailureContext) -> FailureResult:  # no
     return FailureResult(Status.CANCELLED, ToolResult.error(CANCELLED))
 
 
+def _stopped(error: Any, called: FailureContext) -> FailureResult:
+    status, left = Status.CANCELLED, "Its changes are rolled back."
+    if not error.begun:
+        status, left = Status.DENIED, "Nothing of it has run."
+    elif not called.contained:
+        left = "Its changes here are rolled back; it may have had effects outside."
+    told = f"{called.name} was stopped: {text_of(error).rstrip('.')}. {left} {_INSTEAD}"
+    return FailureResult(status, ToolResult.error(told))
+
+
 def _given_up(error: Exception, called: FailureContext) -> FailureResult:
     return FailureResult(
         Status.CANCELLED, ToolResult.error(f"{called.name} was abandoned: {text_of(error)}")
@@ -352,6 +363,7 @@ _ANYWHERE: Readers = (
     (CallRefused, _refused_by_plugin),
     (PluginFailed, _kept_by_plugin),
     (TimedOut, _timed_out),
+    (Stopped, _stopped),
     (Cancelled, _cancelled),
     (DeadlineExceededError, _deadline),
     (ConflictError, _conflicting),

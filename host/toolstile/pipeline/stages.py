@@ -116,14 +116,15 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:  # noqa: C901 - 
         BaseException: When it is not the call's failure; see `failures.classify_failure`.
     """
     traces: Entered = []
-    journal, lifespans = call.executor.journal, call.executor.engine.lifespans
+    executor = call.executor
+    journal, lifespans = executor.journal, executor.engine.lifespans
     call.around = CURRENT.get()
     try:
         try:
             CURRENT.set(call)
             # Before the table, whose hooks hold states that outlast the call.
             lifespans.calls.add(call)
-            table = call.executor.table()
+            table = executor.table()
             try:
                 if table.traces:
                     enter_traces(table, call, traces)
@@ -227,10 +228,11 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
     """Run the handler on the call's branch, and commit its changes: all of them, or none."""
     # 6. Snapshot: plugins join the transaction.
     if plan.snapshots:
-        call.stage = Stage.SNAPSHOT
         yield from take_snapshots(call, plan)
 
     # 7. Execute: a plugin's answer, or the handler. The session hears of the value.
+    if (gate := call.executor.engine.gate).numbers[0] != gate.clear:
+        gate.check(call)
     call.stage = EXECUTE
     if plan.executes or table.execute_wrappers:
         result = yield from ask_and_run(call, table, plan)
@@ -280,14 +282,13 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
             yield from refuse_changed(call)
 
     # 11. Commit: prepare all that takes part, then commit each; the status tells if one cannot.
-    call.stage = PREPARE
     if (remaining := commit(call, table)) is not None:
         yield from remaining
 
 
 def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
     """Commit at once where only the session takes part; else return the steps of the commit."""
-    executor = call.executor
+    call.stage, executor = PREPARE, call.executor
     if executor.within is not None and call.parent is None:
         joining: Staged = executor.within.join(call, table)
         return joining
@@ -299,12 +300,18 @@ def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
     alone = executor.keeper is None and not records
     if parts or call.participants or call.children or not alone:
         return commit_with_participants(call)
+    branch = call.branch
     try:
-        call.branch.commit()
+        if branch._cells or branch._overlay:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - else nothing is committed
+            executor.engine.gate.enter(call)
+        branch.commit()
     except BaseException:
         # A subscriber of the changes may interrupt, which takes nothing back any more.
-        call.committed = call.branch.kept
+        call.committed = branch.kept
         raise
+    finally:
+        if call.mark:
+            executor.engine.gate.leave(call)
     call.stage = COMMIT
     call.committed = True
     return None
@@ -374,6 +381,7 @@ def look_again(call: ActiveCall) -> Staged:
 
 def take_snapshots(call: ActiveCall, plan: ToolPlan) -> Staged:
     """Let plugins take part in the call's transaction."""
+    call.stage = Stage.SNAPSHOT
     for each in plan.snapshots:
         try:
             participant = ask(call, each, call.context, plan.tool)

@@ -219,13 +219,16 @@ def read(file: Path) -> Records:
 
 
 def write(file: Path, records: Records) -> None:
+    """Replace the records in a file; raises ValueError if one is not JSON."""
+    replace_file(file, _text(records))
+
+
+def replace_file(file: Path, text: str) -> None:
     """Replace a file at once, so that a reader or a crash never meets half of it.
 
     Raises:
         ConfigurationError: When it cannot be written; the old one is still there.
-        ValueError: A record is not JSON.
     """
-    text = _text(records)
     try:
         handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
         try:

@@ -71,7 +71,7 @@ class Console:
             grants = tools.resources.get(InboxGrants, None)
             ledger = tools.resources.get(EffectLedger, None)
         self._access = access = Access(url, tell)
-        self._pages = Pages(access, SECTIONS)
+        self._pages = Pages(access, SECTIONS, host.stops)
         record: RecordSettings | None = host.settings("record")
         records = [] if record is None else [record.file, record.folder]
         index = CallIndex([place for place in records if place is not None], settings.index)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import zip_longest
@@ -18,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from toolstile_hookspecs.stops import Stop
 from toolstile_hookspecs.support.text import duration, printable
 from toolstile_plugins.console.access import Access
 
@@ -89,7 +90,9 @@ HERE: Final = Path(__file__).parent
 class Pages:
     """Shows values in templates, escaped; `sections` has the path and title of each section."""
 
-    def __init__(self, access: Access, sections: Mapping[str, str]) -> None:
+    def __init__(
+        self, access: Access, sections: Mapping[str, str], stops: Callable[[], Iterable[Stop]]
+    ) -> None:
         self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
             autoescape=True,
@@ -106,6 +109,7 @@ class Pages:
             "base": f"{access.root}{access.path}",
             "csrf": access.csrf,
             "sections": sections,
+            "stops": stops,
         }
 
     def show(

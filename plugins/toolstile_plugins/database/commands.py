@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from toolstile_hookspecs import ConfigurationError, Diagnostic, HostHandle, StateError
 from toolstile_plugins.database.postgres_database import is_pooled
 from toolstile_plugins.database.schema import Part, found_in, parts_in, script, upgrade
-from toolstile_plugins.database.session_store import APPROVALS, COUNTS, SESSIONS
+from toolstile_plugins.database.session_store import APPROVALS, COUNTS, SESSIONS, STOPS
 from toolstile_plugins.database.settings import DatabaseSettings
 from toolstile_plugins.database.stores import DatabaseStores
 from toolstile_plugins.inbox.doctor import lost_questions
@@ -25,7 +25,7 @@ from toolstile_plugins.workers.dbos.tables import WORKERS
 if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
 
-PARTS: Final[tuple[Part, ...]] = (SESSIONS, COUNTS, LEDGER, APPROVALS, WORKERS)
+PARTS: Final[tuple[Part, ...]] = (SESSIONS, STOPS, COUNTS, LEDGER, APPROVALS, WORKERS)
 """All parts, in the order of their creation."""
 
 

@@ -57,11 +57,12 @@ class Known:
 class Wakeups:
     """Receives other hosts' news of sessions, on a separate thread.
 
-    Without news, through a pooler or on a lost connection, no number is known.
+    Without news, through a pooler or on a lost connection, no number is known. A function is called
+    when the stops may have changed.
     """
 
-    def __init__(self, held: PostgresDatabase) -> None:
-        self._held = held
+    def __init__(self, held: PostgresDatabase, hear_stops: Callable[[], object]) -> None:
+        self._held, self._hear_stops = held, hear_stops
         self._lock = threading.Lock()
         self._sessions: dict[int, Known] = {}
         self._thread: threading.Thread | None = None
@@ -136,9 +137,13 @@ class Wakeups:
                         self._socket = copy
                     try:
                         self._is_heard.set()
+                        self._hear_stops()
                         for news in () if stopping.is_set() else connection.notifies():
                             # Because any user of the database can send a notification.
                             with suppress(ValueError, TypeError):
+                                if news.payload == _STOPS:
+                                    self._hear_stops()
+                                    continue
                                 self._note(*map(int, news.payload.split(":")))
                     finally:
                         with self._lock:
@@ -236,6 +241,18 @@ $$ BEGIN RAISE EXCEPTION 'a guard refused the transaction' USING ERRCODE = 'TS00
 )
 """The tables of sessions, and of the ids of their decisions."""
 
+STOPS: Final = Part(
+    "stops", ("CREATE TABLE toolstile_stops (id SMALLINT PRIMARY KEY, content BYTEA NOT NULL)",)
+)
+"""The table of the one text of all stops, as bytes for the same reason."""
+_READ_STOPS: Final = "SELECT content FROM toolstile_stops"
+_KEEP_STOPS: Final = (
+    "INSERT INTO toolstile_stops VALUES (1, ?) "
+    "ON CONFLICT (id) DO UPDATE SET content = excluded.content"
+)
+_STOPS: Final = "stops"
+_DECIDING: Final = lock_of("decisions", _STOPS)
+
 _APPEND: Final = (
     "WITH decision AS (INSERT INTO toolstile_decisions VALUES (%s)) "
     "INSERT INTO toolstile_sessions (session_id, number, decision_id, epoch, changes, has_files) "
@@ -263,8 +280,10 @@ class PostgresSessions(SqlSessions):
         self.held = held
         self._approvals: PostgresApprovals | None = None
         held.require(SESSIONS)
+        held.require(STOPS)
+        self.heard: Callable[[str], object] = str
         self._counter = PostgresCounter(held, self)
-        self._news = Wakeups(held)
+        self._news = Wakeups(held, lambda: self.heard(self.stops()))
 
     def has_moved(self, session_id: str, number: int) -> bool:
         """Tell whether there may be entries after a number.
@@ -297,7 +316,25 @@ class PostgresSessions(SqlSessions):
     def deciding(self, session_id: str) -> Generator[PostgresDecision]:
         """Open the transaction of a decision."""
         with self.held.writing(lock_of("session", session_id)) as transaction:
-            yield PostgresDecision(transaction, session_id, self._news)
+            # The stops are read later than the lock is had, for which `change_stops` waits.
+            transaction.execute("SELECT pg_advisory_xact_lock_shared(?)", (_DECIDING,))
+            stops = transaction.execute(_READ_STOPS)
+            hear = lambda: self.heard(_text(stops.fetchall()))  # noqa: E731 - called once
+            yield PostgresDecision(transaction, session_id, self._news, hear)
+
+    def stops(self) -> str:
+        """Return the kept text of the stops, at first empty; see `SessionStore`."""
+        return _text(self.held.read(_READ_STOPS))
+
+    def change_stops(self, change: Callable[[str], str]) -> None:
+        """Replace the text, then wait for decisions that may have read the old one."""
+        with self.held.writing(lock_of("change", _STOPS)) as transaction:
+            text = change(_text(transaction.execute(_READ_STOPS).fetchall()))
+            transaction.execute(_KEEP_STOPS, (text.encode(),))
+            transaction.tell(CHANNEL, _STOPS)
+        with self.held.writing() as transaction:
+            transaction.execute("SET LOCAL lock_timeout = '5s'")
+            transaction.execute("SELECT pg_advisory_xact_lock(?)", (_DECIDING,))
 
     def key_of(self, decision_id: str) -> str:
         """Return the key that workspaces note of a decision."""
@@ -334,12 +371,22 @@ class PostgresSessions(SqlSessions):
         super().close()
 
 
+def _text(rows: Sequence[Any]) -> str:
+    return bytes(rows[0][0]).decode() if rows else ""
+
+
 class PostgresDecision(SqlDecision):
     """An open decision in a database; see `OpenDecision`."""
 
-    def __init__(self, transaction: Transaction, session_id: str, news: Wakeups) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        session_id: str,
+        news: Wakeups,
+        hear_stops: Callable[[], object],
+    ) -> None:
         super().__init__(transaction, session_id)
-        self._news = news
+        self._news, self._hear_stops = news, hear_stops
 
     @property
     def connection(self) -> Connection:
@@ -351,6 +398,7 @@ class PostgresDecision(SqlDecision):
         """Return the entries after a number, in order, and follow the session."""
         confirm = self._news.follow(self._session_id)
         entries = super().after(number)
+        self._hear_stops()
         confirm(entries[-1].number if entries else number)
         return entries
 

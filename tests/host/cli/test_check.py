@@ -239,7 +239,7 @@ from toolstile_hookspecs import Command
 
 @hookimpl
 def toolstile_commands():
-    return [Command("go", "go", run=lambda host, args: 0)]
+    return [Command("walk", "walk", run=lambda host, args: 0)]
 """
     options = []
     for name in ("first", "second"):
@@ -255,7 +255,7 @@ def toolstile_commands():
     first, second = (json.loads(line)["findings"] for line in out.splitlines())
     assert first == []
     assert [(each["where"], each["cause"]) for each in second] == [
-        ("offers", "It offers the command 'go', which plugin 'first' has already.")
+        ("offers", "It offers the command 'walk', which plugin 'first' has already.")
     ]
 
 

@@ -84,7 +84,7 @@ CASE = """
 name = "Sums need no person"
 calls = [{ tool = "add", arguments = { a = 1, b = 2 }, expect = "allow" }]
 """
-UNOPENED = {"check", "completion", "demo", "doctor", "new"}
+UNOPENED = {"check", "completion", "demo", "doctor", "new", "stop", "go", "status"}
 """Commands that open no host."""
 
 DESK = '''

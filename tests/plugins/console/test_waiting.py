@@ -230,3 +230,15 @@ def test_nobody_is_offered_what_they_may_not_grant(tmp_path, stack):
         refused = visitor.answer(desk.ask(), "grant")
         assert refused.status_code == 409
         assert "from now on" not in visitor.get().text
+
+
+def test_every_page_behind_the_door_shows_the_stops(desk, visitor):
+    desk.host.stop("<b>Wrong</b> prices.", by="ann", tool="pay*")
+    for path in ("/", "/calls", "/ledger"):
+        page = visitor.get(path).text
+        assert "Stopped: calls of tool pay*, by ann at " in page
+        assert "&lt;b&gt;Wrong&lt;/b&gt; prices." in page
+    with desk.client() as stranger:
+        assert "Stopped" not in stranger.get("/").text
+    desk.host.go()
+    assert "Stopped" not in visitor.get("/").text

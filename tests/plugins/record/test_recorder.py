@@ -500,3 +500,13 @@ def test_the_caller_s_secrets_are_in_no_argument_reason_or_fact(desk, path):
     assert "hunter2" not in json.dumps(line)
     assert line["arguments"] == {"text": "***"}
     assert line["attributes"]["telling.all"] == "asked for ***"
+
+
+def test_the_record_of_a_stopped_call_says_who_stopped_it_and_why(path, desk):
+    with desk.recording(path) as tools:
+        tools._host.stop("Wrong prices.", by="ann")
+        desk.call(tools, "add", a=1, b=2)
+    (line,) = desk.lines_of(path)
+    assert line["status"] == "denied"
+    assert line["attributes"]["toolstile.for_operator"].startswith("Stopped: all calls, by ann at ")
+    assert "Wrong prices." in line["envelope"]["error"]
