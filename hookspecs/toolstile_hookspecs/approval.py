@@ -31,6 +31,10 @@ PERSON_ONLY: Final = "a person, each time"
 """The mark in `asked_by` of a question that neither a rule nor a grant answers."""
 
 
+def _no_token(*, seconds: float | None = None) -> str:  # noqa: ARG001 - as one that seals
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """The question that an approver sees.
@@ -58,7 +62,7 @@ class ApprovalRequest:
     diff: str | None = field(default=None, repr=False)
     withdrawn: Cancellation = field(default_factory=Cancellation, repr=False)
     change_set: Callable[[], ChangeSet | None] = field(default=lambda: None, repr=False)
-    token: Callable[..., str] = field(default=lambda **_: "", repr=False)
+    token: Callable[..., str] = field(default=_no_token, repr=False)
     asked_by: tuple[str, ...] = ()
 
     @property

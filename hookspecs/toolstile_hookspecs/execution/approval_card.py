@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from toolstile_hookspecs.approval import ApprovalAnswer, ApprovalRequest, GivenAnswer
 from toolstile_hookspecs.limits import Cancellation
@@ -33,7 +33,8 @@ class ApprovalCard:
             given: One answer for all, or answers by ids of calls, because rows may be equal.
         """
         if isinstance(given, Mapping):
-            return {row.call.id: given.get(row.call.id, False) for row in self.rows}
+            answers = cast("Mapping[str, Any]", given)
+            return {row.call.id: answers.get(row.call.id, False) for row in self.rows}
         return {row.call.id: given for row in self.rows}
 
 

@@ -253,9 +253,10 @@ def _wait_for_answer(call: ActiveCall, request: ApprovalRequest) -> Staged:
         _count_question(call, 1)
         try:
             needs = _needs(call, request.reasons)
-            card = None if call.batch is None or request.diff is not None else call.batch.card
+            card: Any = None if call.batch is None or request.diff is not None else call.batch.card
             if card is not None and not card.answered.granted:
-                return (yield from card.ask(call, request, needs))
+                answer: ApprovalAnswer = yield from card.ask(call, request, needs)
+                return answer
             return (yield from _ask(call, request, needs))
         finally:
             _count_question(call, -1)

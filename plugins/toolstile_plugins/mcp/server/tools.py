@@ -175,7 +175,7 @@ class PromptList:
     def page(self, executor: ExecutorHandle | None, cursor: str | None) -> dict[str, Any]:
         """Return the whole list, like that of the tools."""
         refuse_cursor(cursor)
-        return {"prompts": [*self._shapes(executor and executor.session)]}
+        return {"prompts": [*self._shapes(None if executor is None else executor.session)]}
 
     def get(
         self, executor: ExecutorHandle, name: str, arguments: Mapping[str, str]
@@ -262,7 +262,7 @@ class ToolList:
         """
         refuse_cursor(cursor)
         prompt = (executor or self._host).prompt
-        tools = prompt.tools(executor and executor.session)
+        tools = prompt.tools(None if executor is None else executor.session)
         return {"tools": [shape for shape in map(self._shape, tools) if shape is not None]}
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
