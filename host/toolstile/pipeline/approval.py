@@ -255,8 +255,8 @@ def _wait_for_answer(call: ActiveCall, request: ApprovalRequest) -> Staged:
             needs = _needs(call, request.reasons)
             card: Any = None if call.batch is None or request.diff is not None else call.batch.card
             if card is not None and not card.answered.granted:
-                answer: ApprovalAnswer = yield from card.ask(call, request, needs)
-                return answer
+                asking: Staged = card.ask(call, request, needs)
+                return (yield from asking)
             return (yield from _ask(call, request, needs))
         finally:
             _count_question(call, -1)
