@@ -142,7 +142,7 @@ CORE_LINES = 3636 + 140
 MAX_LINES = {
     "toolstile_hookspecs": 17784 + 515,
     "toolstile": 19835 + 1803,
-    "toolstile_cli": 5845 + 158,
+    "toolstile_cli": 5845 + 160,
     "toolstile_plugins": 55305 + 1696,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.

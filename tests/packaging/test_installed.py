@@ -38,7 +38,7 @@ def test_plugins_finds_the_built_in_ones(installed, tmp_path):
     assert '"dialects"' in json.dumps(values)
 
 
-def test_the_demo_proves_its_four_scenes(installed, tmp_path):
+def test_the_demo_proves_its_five_scenes(installed, tmp_path):
     shown = json.loads(installed.toolstile("demo", "--json", cwd=tmp_path))
-    assert [scene["proved"] for scene in shown["scenes"]] == [True] * 4
+    assert [scene["proved"] for scene in shown["scenes"]] == [True] * 5
     assert not list(tmp_path.iterdir())

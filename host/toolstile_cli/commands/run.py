@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.executor import Executor
 from toolstile.host import Host
 from toolstile_cli.call_reader import STDIN, read_source, read_turns
 from toolstile_cli.call_reports import Ending, Endings
@@ -20,6 +19,9 @@ from toolstile_cli.run_report import JsonReport, Report, TableReport
 from toolstile_cli.transcripts import UserTurn
 from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked, TransactionFailed
 from toolstile_hookspecs.support.text import counted
+
+if TYPE_CHECKING:
+    from toolstile.executor import Executor
 
 # --- Examples
 

@@ -66,7 +66,7 @@ def test_a_decision_elsewhere_is_refused_although_its_host_has_heard_nothing(hos
     monkeypatch.setattr("toolstile_plugins.database.session_store._STOPS", "deaf")
     began, go_on = threading.Event(), threading.Event()
     here, there = host_on(), host_on(noting(began, go_on), timeout=None)
-    monkeypatch.setattr(there.engine.gate._store._news, "_hear_stops", lambda: None)
+    monkeypatch.setattr(there.gate._store._news, "_hear_stops", lambda: None)
     with there.executor(session_id="desk") as tools:
         answer = in_thread(lambda: tools.dispatch(ToolCall("note", {"text": "a"})))
         began.wait(20)
@@ -82,7 +82,7 @@ def test_running_and_new_calls_elsewhere_are_stopped_soon(host_on):
     began, go_on = threading.Event(), threading.Event()
     here, there = host_on(), host_on(noting(began, go_on))
     with there.executor(session_id="desk") as tools:
-        wait_until(there.engine.gate._store._news._is_heard.is_set)
+        wait_until(there.gate._store._news._is_heard.is_set)
         answer = in_thread(lambda: tools.dispatch(ToolCall("note", {"text": "a"})))
         began.wait(20)
         here.stop(REASON, tool="note")
@@ -97,20 +97,20 @@ def test_running_and_new_calls_elsewhere_are_stopped_soon(host_on):
 
 def test_a_stop_waits_for_decisions_elsewhere_and_outlives_its_host(host_on, url):
     here, there = host_on(), host_on()
-    store = there.engine.gate._store
+    store = there.gate._store
     with store.deciding("desk") as decision:
         assert decision.after(0) == []
         stopping = in_thread(lambda: here.stop(REASON))
         wait_until(lambda: store.stops() != "")
         time.sleep(0.3)
-        assert here.engine.gate.stops() == ()
+        assert here.gate.stops() == ()
     assert stopping() is None
     assert [stop.reason for stop in host_on().stops()] == [REASON]
 
 
 def test_a_decision_that_hangs_elsewhere_is_reported(host_on, url):
     here, there = host_on(), host_on()
-    with there.engine.gate._store.deciding("desk") as decision:
+    with there.gate._store.deciding("desk") as decision:
         assert decision.after(0) == []
         started = time.monotonic()
         with pytest.raises(StateError, match="Another transaction is in the way"):

@@ -152,7 +152,7 @@ class Transactions(RuleBasedStateMachine):
         plugins = {
             "vfs": {"root": str(self.root)},
             "sessions": {"path": str(self.folder / "state.db")},
-            "ledger": {"wait": 0.001},
+            "ledger": {"wait": 0.001, "path": str(self.folder / "state.db")},
         }
         return Host(
             settings=Settings(plugins=plugins, durability="process"),

@@ -118,7 +118,9 @@ class House:
         self.root.mkdir(exist_ok=True)
         self.watcher, self.quota, self.till = Watcher(), Quota(), Till()
         plugins = {"vfs": {"root": str(self.root)}}
-        plugins["sessions" if is_stored else "ledger"] = {"path": str(self.database)}
+        # In one file, whatever ledger there is in the present folder.
+        stores = ("sessions", "ledger") if is_stored else ("ledger",)
+        plugins |= {name: {"path": str(self.database)} for name in stores}
         self.host = Host(
             settings=Settings(plugins=plugins),
             discover=("vfs", "ledger", "sessions") if is_stored else ("vfs", "ledger"),
@@ -200,7 +202,9 @@ def test_all_its_parts_are_used_twice_and_no_handler_runs_twice(house):
 def test_it_begins_with_the_newest_state_of_all_hosts(tmp_path):
     house = House(tmp_path, is_stored=True)
     other = Host(
-        settings=Settings(plugins={"sessions": {"path": str(house.database)}}),
+        settings=Settings(
+            plugins={name: {"path": str(house.database)} for name in ("sessions", "ledger")}
+        ),
         discover=("sessions", "ledger"),
         tools=[see],
     )
