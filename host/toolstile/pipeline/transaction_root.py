@@ -289,6 +289,8 @@ class TransactionRoot(ActiveCall):
         first, and done again after the answer.
         """
         while True:
+            # First, because the diff begins with the paths that the rules ask about.
+            yield from self._check_changes(work)
             diff = yield from self.changes()
             if diff == self._agreed:
                 return
@@ -384,7 +386,7 @@ class TransactionRoot(ActiveCall):
         rules = {each.policy for each in before}
         for each in self.decisions:
             known = paths.issuperset(each.paths) if each.paths else each.policy in rules
-            if each.asks and not known and not self.approves:
+            if each.asks and not known:
                 why = (each.reason or f"policy {each.policy} asks").removesuffix(".")
                 told = f"The changes together need a person's approval ({why}), and no call asked."
                 raise CallRejected(Status.DENIED, told)

@@ -301,3 +301,30 @@ def test_a_claim_that_is_lost_keeps_nothing(house):
     assert (house.notes(), house.states()) == ([], [])
     assert not (house.root / "paid").exists()
     assert house.tools.dispatch(call("pay", text="rent")).event.replayed is False
+
+
+class Person:
+    """Approves cards, and keeps them."""
+
+    def __init__(self):
+        self.cards = []
+
+    def __call__(self, request):
+        return False
+
+    def turn(self, card):
+        self.cards.append(card)
+        return True
+
+
+def test_a_card_asks_about_protected_files_first(tmp_path):
+    person, settings = Person(), Settings(plugins={"vfs": {"root": str(tmp_path)}})
+    host = Host(discover=("vfs",), settings=settings, approver=person)
+    with host, host.executor() as tools:
+        with tools.transaction("set up", approve=True) as work:
+            for path in ("a.txt", ".envrc"):
+                work.dispatch(ToolCall("write_file", {"path": path, "content": "x"}))
+    [card] = person.cards
+    assert card.diff.startswith("decide on:\n  .envrc")
+    assert [row.by_person for row in card.rows] == [False, True]
+    assert (tmp_path / ".envrc").exists()
