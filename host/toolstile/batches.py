@@ -22,10 +22,10 @@ def batch_of(
     *,
     on_loop: bool,
 ) -> list[ActiveCall]:
-    """Return the calls of a batch, and what runs each where that is given.
+    """Return the calls of a batch, each with the callable that runs it, if one is given.
 
     Raises:
-        ValueError: When what runs them is not one callable, or None, for each.
+        ValueError: When `using` has not one callable, or None, for each call.
     """
     made = list(calls)
     if using and len(using) != len(made):

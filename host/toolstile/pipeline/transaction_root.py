@@ -124,7 +124,7 @@ class TransactionRoot(ActiveCall):
         self.reserved: dict[str, Any] = {}
         # The calls of a first run that the second one has not come to.
         self._unrun: deque[Joined] = deque()
-        # How many changes of the session are those of calls; a second run would lose the others.
+        # How many changes of the session calls have made; a second run would lose the others.
         self._made = 0.0
         # An event loop that has gone hears no answer of `finish`.
         self.told: tuple[TransactionStatus, str, BaseException | None]
@@ -459,7 +459,7 @@ class TransactionRoot(ActiveCall):
         """Return the environment for another look at a call: as of the agent that made it."""
         if call.executor.agent == work.agent:
             return work
-        # A child that has ended takes no calls, but this is no new one.
+        # A child that has ended takes no new calls, but this call was made before.
         made = copy(call.executor)
         made.retired, made.within = None, self
         made.context_fields = {**made.context_fields, "transaction": self.context}
@@ -491,7 +491,7 @@ def _agrees(answer: ApprovalAnswer) -> bool:
 
 
 def _refusal(name: str, answers: list[ApprovalAnswer]) -> str:
-    """Return the text for a transaction of which a person wants nothing to be kept."""
+    """Return the text for a transaction that a person refuses whole."""
     if any(each.answer is Answer.PENDING for each in answers):
         return f"{name} cannot wait for a later answer. Nothing of it is kept. Ask again later."
     reasons = dict.fromkeys(each.reason.strip().rstrip(".") for each in answers if each.reason)
