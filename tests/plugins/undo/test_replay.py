@@ -18,6 +18,8 @@ from toolstile_plugins.sandbox.backend import backend_of
 
 ROOT = Path(__file__).parents[3]
 KINDS = ("shell_execute", "write_file", "run_python", "edit_file", "move_file", "delete_file")
+MOST_CODE = 40_000
+"""Size of a file above which its content may not fit into the arguments of a call."""
 Tree = dict[str, str]
 
 
@@ -84,7 +86,7 @@ class Replay:
     def text(self, path: str) -> str | None:
         """Return the text of a path that the file tools can write; None for others."""
         file = self.root / path
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > 200_000:
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_CODE:
             return None
         return file.read_bytes().decode(errors="replace") or None
 
@@ -97,6 +99,8 @@ class Replay:
         new = self.git("show", f"{target}:{path}") if path in wanted else "new\n"
         # A file that the commits do not change is changed all the same.
         new = f"{new}# {target}\n" if new == self.text(path) else new
+        if kind == "run_python" and len(new) > MOST_CODE:
+            kind = "write_file"
         if kind != "shell_execute":
             self.call("read_file", path=path)
         match kind:
