@@ -82,7 +82,7 @@ class Gate(Slot):
         # Kept by the call at once, which clears it at its end, whatever interrupts.
         call.mark = self.free.pop()
         self.numbers[call.mark] = self._count + 1
-        if (fault := self.fault(call)) is not None:
+        if self.numbers[0] != self.clear and (fault := self.fault(call)) is not None:
             self.leave(call)
             raise fault
 

@@ -68,7 +68,8 @@ UNSETTLED: Final = (
 def check(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged | None:
     """Ask every rule. Return None if all allow the call, else the steps that continue the check."""
     # Before a person is asked about a call that is stopped.
-    call.executor.engine.gate.check(call)
+    if (gate := call.executor.engine.gate).numbers[0] != gate.clear:
+        gate.check(call)
     call.branch.frozen = True
     if call.resumption is None:
         for place, rule in enumerate(plan.checks):

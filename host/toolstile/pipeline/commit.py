@@ -115,7 +115,9 @@ def commit_with_participants(call: ActiveCall) -> Staged:
         if keeper is not None and (saving := keeper.saving(call.branch.record_changes)) is not None:
             others.append(saving)
         participants = [*others, *deciders]
-        note: UndoNote | None = yield from note_undo(call, others)
+        note: UndoNote | None = None
+        if wanted := [each for each in others if hasattr(each, "undo_directory")]:
+            note = yield from note_undo(call, others, wanted)
         deciding, key = _deciding(call, others, deciders)
         if note is not None:
             deciding = deciding or Deciding(id="")
@@ -353,7 +355,8 @@ def _contribute(
     call: ActiveCall, contributors: list[Any], decision_id: str | None, connection: Any
 ) -> None:
     # Again, because a store that machines share has told their stops only now.
-    call.executor.engine.gate.check(call)
+    if (gate := call.executor.engine.gate).numbers[0] != gate.clear:
+        gate.check(call)
     decision = Decision(decision_id, connection)
     together: Callable[[], Any] = nullcontext
     if connection is None and len(contributors) > 1:

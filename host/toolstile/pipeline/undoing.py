@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     from toolstile.pipeline.plan import DispatchTable
 
 
-def note_undo(call: ActiveCall, parts: Iterable[Any]) -> Staged:
-    """Return the note of how to undo a call, for its decision; None if no plugin asks for one."""
-    wanted: list[Any] = [each for each in parts if hasattr(each, "undo_directory")]
-    if not wanted:
-        return None
+def note_undo(call: ActiveCall, parts: Iterable[Any], wanted: list[Any]) -> Staged:
+    """Return the note of how to undo a call, for its decision; plugins' participants want it."""
     made = call.call_made
     note = UndoNote(
         id=made.id,
