@@ -102,7 +102,14 @@ class Endings:
             if isinstance(outcome, SystemExit):
                 said = "something asked the process to exit, which no tool or plugin can"
             return _ended(call, Outcome(event), f"kept; after it, {said}")
-        return _raised(call, outcome, event)
+        text = str(outcome) or f"{type(outcome).__name__} ended the call."
+        if isinstance(outcome, SystemExit):
+            text = "The tool, or a plugin, asked the process to exit, which it cannot."
+        name = event.tool_name if event is not None else call.name
+        envelope = {"tool": name, "fetchedAt": wire_time(datetime.now(UTC)), "error": text}
+        if event is None:
+            return Ending(call, name, Status.RAISED, None, None, text, envelope)
+        return Ending(call, *_progress(event), text, envelope, _notes(event))
 
     def known(self, call: ToolCall) -> Outcome | BaseException | None:
         """Return the end of a call that the session knows, or None."""
@@ -143,17 +150,6 @@ def _ended(call: ToolCall, outcome: Outcome, *notes: str) -> Ending:
 
 def _progress(event: ToolInvoked) -> tuple[str, Status, Stage, float]:
     return event.tool_name, event.status, event.stage, event.duration
-
-
-def _raised(call: ToolCall, error: BaseException, event: ToolInvoked | None) -> Ending:
-    text = str(error) or f"{type(error).__name__} ended the call."
-    if isinstance(error, SystemExit):
-        text = "The tool, or a plugin, asked the process to exit, which it cannot."
-    name = event.tool_name if event is not None else call.name
-    envelope = {"tool": name, "fetchedAt": wire_time(datetime.now(UTC)), "error": text}
-    if event is None:
-        return Ending(call, name, Status.RAISED, None, None, text, envelope)
-    return Ending(call, *_progress(event), text, envelope, _notes(event))
 
 
 def _is_rehearsed(event: ToolInvoked) -> bool:

@@ -27,7 +27,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         0
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
-    _open_missing_streams()
+    # Replace the standard streams that are closed.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - fast; it stays
+            setattr(sys, name, nowhere)
     try:
         status = _run(arguments, owns_process=argv is None)
         sys.stdout.flush()
@@ -84,14 +88,6 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
     from toolstile_cli.program import run_program  # it imports all the rest
 
     return run_program(arguments, owns_process=owns_process)
-
-
-def _open_missing_streams() -> None:
-    """Replace the standard streams that are closed."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - fast; it stays
-            setattr(sys, name, nowhere)
 
 
 def _close_stdout() -> None:

@@ -81,7 +81,10 @@ def run_program(arguments: Sequence[str], *, owns_process: bool) -> int:
     Returns:
         The exit status.
     """
-    _let_anything_be_written()
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
     try:
         common, rest = take_common(arguments)
     except SystemExit as leaving:
@@ -228,10 +231,3 @@ def _written(error: OSError) -> str | None:
     ours = [name for name in modules if name.startswith("toolstile")]
     who = modules[-1] if ours[-1] == __name__ else ours[-1]
     return None if who.startswith("toolstile_cli.") else f"a file of {who}"
-
-
-def _let_anything_be_written() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")

@@ -184,7 +184,9 @@ class TableReport(Report):
         ]
         self._unanswered += ending.unanswered
         self._changing += _changes(ending.diff)
-        texts = self._texts(ending)
+        shown = _begun(ending) if ending.success else _told(ending)
+        changes = _shown_changes(ending.diff) if _changes(ending.diff) else []
+        texts = [*shown, *changes, *(Text(note, "dim italic") for note in ending.notes)]
         self._table.row(cells, texts)
 
     def transaction_ended(self, ended: TransactionEnded, changes: str | None = None) -> None:
@@ -235,11 +237,6 @@ class TableReport(Report):
         if self._unanswered:
             hint = f"{counted(self._unanswered, 'call')} denied: {UNANSWERED}"
             self._table.below(Text(hint, "yellow"))
-
-    def _texts(self, ending: Ending) -> list[Text]:
-        shown = _begun(ending) if ending.success else _told(ending)
-        changes = _shown_changes(ending.diff) if _changes(ending.diff) else []
-        return [*shown, *changes, *(Text(note, "dim italic") for note in ending.notes)]
 
     def _update(self, **changes: Any) -> None:
         if self._progress is not None:

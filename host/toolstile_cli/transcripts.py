@@ -108,7 +108,10 @@ class _Walk:
         was_cut_off = self._is_cut_off
         self._is_cut_off = was_cut_off or _breaks_off(node)
         if _is_event(node):
-            _refuse_parts(node)
+            # A call that a stream delivers in parts cannot be read from one of its events.
+            told = json.dumps(node)
+            if CALL.search(_plain(told)) or "partial_json" in told:
+                raise UnreadCallError("a part of a stream's call, without the others")
         elif not self._has_known(node):
             mark = _call_mark(node)
             if not ((is_call or mark) and self._has_added(node)):
@@ -230,17 +233,6 @@ def _breaks_off(node: JsonObject) -> bool:
         for entry in (node, *_objects([node.get("response_metadata")]))
         for key, value in entry.items()
     )
-
-
-def _refuse_parts(node: JsonObject) -> None:
-    """Refuse an event of a stream that holds a part of a call.
-
-    Raises:
-        UnreadCallError: It does.
-    """
-    told = json.dumps(node)
-    if CALL.search(_plain(told)) or "partial_json" in told:
-        raise UnreadCallError("a part of a stream's call, without the others")
 
 
 def _is_event(node: object) -> bool:

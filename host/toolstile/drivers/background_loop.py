@@ -35,7 +35,17 @@ class Background:
         if self._loop is None:
             with self._lock:
                 if self._loop is None:
-                    self._loop = self._start()
+                    loop = asyncio.new_event_loop()
+                    started = threading.Event()
+                    self._thread = threading.Thread(
+                        target=_serve, args=(loop, started.set), name="toolstile-loop", daemon=True
+                    )
+                    self._thread.start()
+                    started.wait()
+                    # Called once, because a second cancellation would stop the tasks' own cleanup.
+                    self._end = end = weakref.finalize(self, loop.call_soon_threadsafe, _stop, loop)
+                    end.atexit = False
+                    self._loop = loop
         return self._loop
 
     def close(self) -> None:
@@ -44,19 +54,6 @@ class Background:
         end, self._end = self._end, None
         if end is not None:
             end()
-
-    def _start(self) -> asyncio.AbstractEventLoop:
-        loop = asyncio.new_event_loop()
-        started = threading.Event()
-        self._thread = threading.Thread(
-            target=_serve, args=(loop, started.set), name="toolstile-loop", daemon=True
-        )
-        self._thread.start()
-        started.wait()
-        # Called once, because a second cancellation would stop the tasks' own cleanup.
-        self._end = end = weakref.finalize(self, loop.call_soon_threadsafe, _stop, loop)
-        end.atexit = False
-        return loop
 
 
 def _serve(loop: asyncio.AbstractEventLoop, started: Callable[[], None]) -> None:

@@ -446,7 +446,20 @@ class Plugins:
     def _enter(self, origin: PluginSource, plugin: object) -> LoadedPlugin:
         """Register a plugin whole, with all it offers, or leave nothing of it."""
         name = origin.name
-        self._refuse_taken(origin, plugin)
+        there = self._records.get(origin.name)
+        if there is not None:
+            at = there.origin
+            whence = "Python" if at.source == "python" else f"the {at.source} {at.location}"
+            raise PluginFault(
+                f"The name {origin.name!r} is taken by plugin {at}, registered from {whence}.",
+                "Give it another name, or unregister the other first.",
+            )
+        other = self.manager.get_name(plugin)
+        if other is not None:
+            raise PluginFault(
+                f"The same plugin is registered already as {other!r}.",
+                "Register it once; a second instance must not equal the first.",
+            )
         hooks = register_hooks(plugin, name, self.manager)
         try:
             contribution = self._collect(origin, plugin, self.settings)
@@ -477,22 +490,6 @@ class Plugins:
             for found in self.manager.in_order(hook, {name: settings}, {})
             if found.plugin == name
         ]
-
-    def _refuse_taken(self, origin: PluginSource, plugin: object) -> None:
-        there = self._records.get(origin.name)
-        if there is not None:
-            at = there.origin
-            whence = "Python" if at.source == "python" else f"the {at.source} {at.location}"
-            raise PluginFault(
-                f"The name {origin.name!r} is taken by plugin {at}, registered from {whence}.",
-                "Give it another name, or unregister the other first.",
-            )
-        other = self.manager.get_name(plugin)
-        if other is not None:
-            raise PluginFault(
-                f"The same plugin is registered already as {other!r}.",
-                "Register it once; a second instance must not equal the first.",
-            )
 
     def _switched_off(self, origin: PluginSource) -> PluginReport | None:
         name = origin.name

@@ -79,14 +79,11 @@ class History:
         young.append(event)
         self._size += size
         if len(young) >= self._most or self._size >= self._most_bytes:
-            self._age(young)
-
-    def _age(self, young: list[ToolInvoked]) -> None:
-        with self._lock:
-            if self._generations[1] is young:
-                # Readers see the old list, so a thread may still add to it.
-                self._generations = (young, [])
-                self._size = 0
+            with self._lock:
+                if self._generations[1] is young:
+                    # Readers see the old list, so a thread may still add to it.
+                    self._generations = (young, [])
+                    self._size = 0
 
     def extend(self, items: list[Any]) -> None:
         """Add events; see `Log.extend`."""

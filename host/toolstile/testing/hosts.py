@@ -60,7 +60,14 @@ class Hosts:
             **options,
         )
         _refuse_strange_tables(host, made)
-        _refuse_faults(host)
+        faults = [
+            str(report)
+            for report in host.plugins.reports
+            if report.fault is not None and report.status != "blocked"
+        ]
+        if faults:
+            host.close()
+            raise PluginError(" ".join(faults))
         return self._stack.enter_context(host)
 
     def close(self) -> None:
@@ -118,14 +125,3 @@ def _installed(name: str, there: Mapping[str, PluginSource]) -> str:
         f"No plugin {name!r} is installed. {hint} A plugin of a project that is being written is "
         "there after `pip install -e .`."
     )
-
-
-def _refuse_faults(host: Host) -> None:
-    faults = [
-        str(report)
-        for report in host.plugins.reports
-        if report.fault is not None and report.status != "blocked"
-    ]
-    if faults:
-        host.close()
-        raise PluginError(" ".join(faults))

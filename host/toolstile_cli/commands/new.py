@@ -90,7 +90,18 @@ def names_for(name: str) -> Names:
         )
     distribution = PREFIX + plugin
     package = distribution.replace("-", "_")
-    _refuse_taken(plugin, package)
+    for found in installed():
+        if found.name.replace("_", "-") == plugin:
+            by = f" (from {found.distribution})" if found.distribution else ""
+            raise ValueError(
+                f"A plugin {found.name!r} is installed{by}, and two of one name cannot both be "
+                "loaded. Choose another name, or uninstall that one."
+            )
+    if importlib.util.find_spec(package) is not None:
+        raise ValueError(
+            f"A module {package!r} can be imported already, and one would hide the other. "
+            "Choose another name."
+        )
     return {
         "plugin": plugin,
         "distribution": distribution,
@@ -106,21 +117,6 @@ def _suggested(plugin: str) -> str:
     plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
     fixed = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_NAME].strip("-")
     return f"; {fixed!r} is one" if _NAME.fullmatch(fixed) else ""
-
-
-def _refuse_taken(plugin: str, package: str) -> None:
-    for found in installed():
-        if found.name.replace("_", "-") == plugin:
-            by = f" (from {found.distribution})" if found.distribution else ""
-            raise ValueError(
-                f"A plugin {found.name!r} is installed{by}, and two of one name cannot both be "
-                "loaded. Choose another name, or uninstall that one."
-            )
-    if importlib.util.find_spec(package) is not None:
-        raise ValueError(
-            f"A module {package!r} can be imported already, and one would hide the other. "
-            "Choose another name."
-        )
 
 
 # --- Templates

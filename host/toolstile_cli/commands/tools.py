@@ -26,7 +26,15 @@ CONSEQUENCES = {"low": "dim", "medium": "", "high": "yellow"}
 def tools(host: Host, args: argparse.Namespace) -> int:
     """List the tools, or print them in a provider's format with `--schema`."""
     if args.schema is not None:
-        return _print_schemas(host, args)
+        dialect, offered = host.dialect(args.schema), _offered(host)
+        fit = [tool for tool in offered if _schema(tool, "error") is not None]
+        schemas = dialect.schemas(fit)
+        if args.out is None:
+            sys.stdout.write(json.dumps(schemas, indent=2) + "\n")
+        else:
+            for schema in schemas:
+                args.out.write(schema)
+        return Exit.OK if len(fit) == len(offered) else Exit.USAGE
     if args.out is not None:
         for tool in _offered(host):
             args.out.write(_described(tool, host))
@@ -39,18 +47,6 @@ def _offered(host: Host) -> list[Tool[Any, Any]]:
     """Return all tools as a model is shown them, with the descriptions that are overridden."""
     shown = {tool.name: tool for section in host.prompt.everywhere() for tool in section.tools}
     return [shown[tool.name] for tool in host.catalog if tool.name in shown]
-
-
-def _print_schemas(host: Host, args: argparse.Namespace) -> int:
-    dialect, offered = host.dialect(args.schema), _offered(host)
-    fit = [tool for tool in offered if _schema(tool, "error") is not None]
-    schemas = dialect.schemas(fit)
-    if args.out is None:
-        sys.stdout.write(json.dumps(schemas, indent=2) + "\n")
-    else:
-        for schema in schemas:
-            args.out.write(schema)
-    return Exit.OK if len(fit) == len(offered) else Exit.USAGE
 
 
 def _described(tool: Tool[Any, Any], host: Host) -> dict[str, Any]:

@@ -405,8 +405,9 @@ class Run:
             fate.replace(UnkeptRun(error.ended.reason if is_known else ""))
             raise RunFailed(str(error), phase=Phase.TOOL) from error
 
-    def _tell_unkept(self) -> None:
-        """Tell the model once if the changes of the previous run are not kept."""
+    def say(self) -> bool:
+        """Add the user's request unless the conversation has it; return whether it was added."""
+        # Tell the model once if the changes of the previous run are not kept.
         if not self._has_told_unkept:
             self._has_told_unkept = True
             fate = self.tools.session[UnkeptRun]
@@ -416,10 +417,6 @@ class Run:
             if found or self._work:
                 # If the process ends in the transaction, the next run finds this one.
                 fate.replace(*([UnkeptRun()] if self._work else []))
-
-    def say(self) -> bool:
-        """Add the user's request unless the conversation has it; return whether it was added."""
-        self._tell_unkept()
         if self.said is None:
             return False
         request = Message.user(self.said, self.context.request_id)

@@ -71,7 +71,13 @@ def run_handler(tool: Tool[Any, Any], call: Call, parent: Parent) -> Done:
     with contextlib.ExitStack() as stack:
         context = make_context(call, parent, stack)
         for crossing in call.crossings:
-            _enter(stack, crossing)
+            # Exceptions are only logged, because a trace must not change the outcome.
+            try:
+                trace = HandlerValues().read(json.loads(crossing))
+                trace.__enter__()
+                stack.callback(_leave, trace)
+            except Exception:
+                log.exception("A trace failed to go along into a process.")
         value = tool.signature.invoke(params, context=context)
         if asyncio.iscoroutine(value):
             value = asyncio.run(value)
@@ -103,16 +109,6 @@ def _written(tool: Tool[Any, Any], value: Any) -> str | None:
         return written(result_codec(tool), value, "value")
     except ValueError as error:
         raise RuntimeError(f"its result cannot be sent to its host: {error}") from error
-
-
-def _enter(stack: contextlib.ExitStack, crossing: str) -> None:
-    # Exceptions are only logged, because a trace must not change the outcome.
-    try:
-        trace = HandlerValues().read(json.loads(crossing))
-        trace.__enter__()
-        stack.callback(_leave, trace)
-    except Exception:
-        log.exception("A trace failed to go along into a process.")
 
 
 def _leave(trace: contextlib.AbstractContextManager[None]) -> None:

@@ -195,7 +195,25 @@ class IsolatedHandler:
             raise RuntimeError(f"its result {NOT_READ_BACK}, to cross from its process: {reason}")
         process = ChildProcess(f"{__package__}.child")
         context.on_abandoned(process.kill)
-        start = _start_message(self._tool, params, context)
+        tool = self._tool
+        function: Any = getattr(tool, "function", tool.handler)
+        if function.__module__ == "__main__":
+            sys.modules[MAIN] = sys.modules["__main__"]
+        signature = tool.signature
+        start = Start(
+            module=function.__module__,
+            file=getattr(sys.modules[function.__module__], "__file__", None),
+            name=function.__qualname__,
+            path=list(sys.path),
+            python_path=os.environ.get("PYTHONPATH"),
+            tool=tool.name,
+            decorated=isinstance(tool, FunctionTool),
+            types=[
+                place_of(dict if tool.params_schema is not None else signature.params or NoneType),
+                place_of(Any if tool.result_schema is not None else signature.result or NoneType),
+            ],
+            call=call_of(tool, params, context),
+        )
         try:
             with contextlib.closing(_Pipe(process)) as pipe:
                 try:
@@ -208,27 +226,6 @@ class IsolatedHandler:
             raise ProcessDied(f"a message of its process cannot be read here ({error})") from error
         finally:
             process.kill()
-
-
-def _start_message(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Start:
-    function: Any = getattr(tool, "function", tool.handler)
-    if function.__module__ == "__main__":
-        sys.modules[MAIN] = sys.modules["__main__"]
-    signature = tool.signature
-    return Start(
-        module=function.__module__,
-        file=getattr(sys.modules[function.__module__], "__file__", None),
-        name=function.__qualname__,
-        path=list(sys.path),
-        python_path=os.environ.get("PYTHONPATH"),
-        tool=tool.name,
-        decorated=isinstance(tool, FunctionTool),
-        types=[
-            place_of(dict if tool.params_schema is not None else signature.params or NoneType),
-            place_of(Any if tool.result_schema is not None else signature.result or NoneType),
-        ],
-        call=call_of(tool, params, context),
-    )
 
 
 def call_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Call:

@@ -203,7 +203,20 @@ class CallQueue(SqlTables):
                 "(SELECT id FROM toolstile_workers)"
             ).fetchall():
                 self.release(key)
-            self._refuse(connection)
+            # Refuse calls that waited too long, or whose version no worker has.
+            workers: list[dict[str, str | None]] = [
+                json.loads(tools)
+                for (tools,) in connection.execute("SELECT tools FROM toolstile_workers")
+            ]
+            waiting = connection.execute(
+                "SELECT DISTINCT tool, version FROM toolstile_calls WHERE worker IS NULL"
+            ).fetchall()
+            for tool, version in waiting:
+                known = {tools[tool] for tools in workers if tool in tools}
+                if known and version not in known:
+                    self._end(connection, other_version(tool, version, known), tool, version)
+                else:
+                    self._end(connection, too_late(tool, workers), tool, version, time.time())
 
     def release(self, key: str) -> None:
         """Queue a call for another worker if it may still begin, else remove it."""
@@ -244,22 +257,6 @@ class CallQueue(SqlTables):
         # A later heartbeat is of an earlier boot.
         now = time.monotonic()
         return now - self.lease, now + 1
-
-    def _refuse(self, connection: sqlite3.Connection) -> None:
-        """Refuse calls that waited too long, or whose version no worker has."""
-        workers: list[dict[str, str | None]] = [
-            json.loads(tools)
-            for (tools,) in connection.execute("SELECT tools FROM toolstile_workers")
-        ]
-        waiting = connection.execute(
-            "SELECT DISTINCT tool, version FROM toolstile_calls WHERE worker IS NULL"
-        ).fetchall()
-        for tool, version in waiting:
-            known = {tools[tool] for tools in workers if tool in tools}
-            if known and version not in known:
-                self._end(connection, other_version(tool, version, known), tool, version)
-            else:
-                self._end(connection, too_late(tool, workers), tool, version, time.time())
 
     def _end(
         self,

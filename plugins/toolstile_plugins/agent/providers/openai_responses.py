@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import Dialect
@@ -47,7 +47,27 @@ class OpenAIResponses(base.ClientAdapter):
         if (name := openai_chat.chosen_tool(settings)) is not None:
             settings["tool_choice"] = {"type": "function", "name": name}
         given: dict[str, Any] = {"model": self.model, "store": False}
-        said = _input(self.portable(request.messages), self.dialect.name)
+        messages = self.portable(request.messages)
+        said: list[dict[str, Any]] = []
+        for message in messages:
+            items = message.items if message.dialect == self.dialect.name else ()
+            if put := base.put_into(items, FUNCTION_CALL, [*map(_call, message.calls)]):
+                # The API does not find reasoning again if only its id came.
+                said += [
+                    item
+                    for item in put
+                    if item["type"] != "reasoning"
+                    or item.get("encrypted_content")
+                    or item.get("content")
+                ]
+                continue
+            if message.text:
+                said.append({"role": message.role.value, "content": message.text})
+            said += [_call(call) for call in message.calls]
+            said += [
+                {"type": "function_call_output", "call_id": answer.call_id, "output": answer.text}
+                for answer in message.answers
+            ]
         given |= {"instructions": request.system, "input": said}
         if effort is not None:
             given["reasoning"] = {"effort": effort}
@@ -136,30 +156,6 @@ class OpenAIResponses(base.ClientAdapter):
             stop = StopReason.REFUSED
         said = Message(Role.ASSISTANT, text or refusal, calls, (), dialect, tuple(items))
         return Turn(said, stop, usage, reply.model, reply.id or "")
-
-
-def _input(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:
-    sent: list[dict[str, Any]] = []
-    for message in messages:
-        items = message.items if message.dialect == dialect else ()
-        if put := base.put_into(items, FUNCTION_CALL, [*map(_call, message.calls)]):
-            # The API does not find reasoning again if only its id came.
-            sent += [
-                item
-                for item in put
-                if item["type"] != "reasoning"
-                or item.get("encrypted_content")
-                or item.get("content")
-            ]
-            continue
-        if message.text:
-            sent.append({"role": message.role.value, "content": message.text})
-        sent += [_call(call) for call in message.calls]
-        sent += [
-            {"type": "function_call_output", "call_id": answer.call_id, "output": answer.text}
-            for answer in message.answers
-        ]
-    return sent
 
 
 def _call(call: CallMade) -> dict[str, Any]:

@@ -186,7 +186,19 @@ class AnswerRepair:
         answer: Json = await self._send(method, *args, **more)
         match method:
             case "initialize":
-                return _introduction(answer)
+                # Return the answer to `initialize` with the readable capabilities and the name.
+                capabilities = {
+                    # Some servers write an empty list for an empty object.
+                    key: _table(value)
+                    for key, value in _table(answer.get("capabilities")).items()
+                    if value == [] or _table(value) is value
+                }
+                named = _table(answer.get("serverInfo"))
+                return {
+                    "protocolVersion": answer.get("protocolVersion"),
+                    "capabilities": capabilities,
+                    "serverInfo": {key: str(named.get(key, "")) for key in ("name", "version")},
+                }
             case "tools/list":
                 tools = [
                     tool
@@ -272,22 +284,6 @@ class AnswerRepair:
             part = block.get("text", block)
         text = part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
         return {"type": "text", "text": text}
-
-
-def _introduction(answer: Json) -> Json:
-    """Return the answer to `initialize` with the readable capabilities and the name."""
-    capabilities = {
-        # Some servers write an empty list for an empty object.
-        key: _table(value)
-        for key, value in _table(answer.get("capabilities")).items()
-        if value == [] or _table(value) is value
-    }
-    named = _table(answer.get("serverInfo"))
-    return {
-        "protocolVersion": answer.get("protocolVersion"),
-        "capabilities": capabilities,
-        "serverInfo": {key: str(named.get(key, "")) for key in ("name", "version")},
-    }
 
 
 def _of_arguments(schema: object) -> object:
