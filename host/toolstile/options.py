@@ -36,11 +36,7 @@ class _Checked:
 
     @classmethod
     def checked(cls, arguments: dict[str, Any]) -> Self:
-        """Return the options; the error names every faulty option.
-
-        Args:
-            arguments: The `locals()`, or the keywords, of the method that was given them.
-        """
+        """Return the options of the `locals()` or keywords; the error names every faulty option."""
         given = {**arguments, "resources": as_bindings(arguments.get("resources", ()))}
         given.pop("self", None)
         return validate_table(cls, given, plugin=None, source=cls.source)

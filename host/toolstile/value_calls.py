@@ -46,12 +46,7 @@ class OpenableHost(Protocol):
 
 
 class ValueCalls:
-    """The one executor of a host for the calls that are made without an executor.
-
-    Args:
-        host: The host, which is opened for the first call unless it is open.
-        make: Makes the executor.
-    """
+    """The one executor of a host for calls without an executor; opens the host at the first one."""
 
     def __init__(self, host: OpenableHost, make: Callable[[], Executor]) -> None:
         self._host = host

@@ -54,11 +54,7 @@ class BrokenLineError(LineError):
 
 
 def read_source(path: str) -> tuple[str, str]:
-    """Return the name and text of a file, or of standard input for `-`.
-
-    Raises:
-        UsageError: When it cannot be read, or is not UTF-8.
-    """
+    """Return name and text of a file, `-` for standard input; `UsageError` if it is unreadable."""
     if path == STDIN:
         return "standard input", _decode(sys.stdin.buffer.read(), "standard input")
     try:
@@ -118,11 +114,7 @@ def _not_a_conversation(source: str, dialects: Iterable[str]) -> UsageError:
 
 
 def _events(lines: list[Line], source: str) -> list[Any]:
-    """Return the data of server-sent events.
-
-    Raises:
-        UsageError: When one is not JSON; it may have broken off.
-    """
+    """Return the data of server-sent events; `UsageError` for JSON that has broken off."""
     events: list[Any] = []
     for line in lines:
         name, _, data = line.text.strip().partition(":")
@@ -139,11 +131,7 @@ def _events(lines: list[Line], source: str) -> list[Any]:
 def _recorded(
     document: object, source: str, dialects: Mapping[str, Dialect]
 ) -> list[UserTurn] | None:
-    """Return the turns of a conversation, None for anything else.
-
-    Raises:
-        UsageError: When it holds calls that cannot be read.
-    """
+    """Return the turns of a conversation, None for anything else; `UsageError` if one is faulty."""
     readers = list(dialects.values())
     try:
         turns = turns_of(document, readers)
@@ -160,14 +148,9 @@ def _recorded(
 
 
 def read_arguments(text: str, *, quoted: bool = True) -> str:
-    """Return the arguments of a single call, checked to be a JSON object.
+    """Return the arguments of a call, or raise `UsageError` unless they are a JSON object.
 
-    Args:
-        text: The expected text.
-        quoted: Whether a shell has passed them on, which may have taken their quotes away.
-
-    Raises:
-        UsageError: When they are not.
+    A shell may have taken the quotes of `quoted` ones away.
     """
     try:
         value = _decode_json(text)
@@ -185,11 +168,7 @@ def read_arguments(text: str, *, quoted: bool = True) -> str:
 
 
 def read_pairs(words: Sequence[str]) -> dict[str, str]:
-    """Return arguments that are given as `key=value`, each value as typed; none for JSON.
-
-    Raises:
-        UsageError: When a key is given twice, or a word among pairs is none.
-    """
+    """Return arguments given as `key=value`, values as typed; `UsageError` for a repeated key."""
     others = [word for word in words if not PAIR.match(word)]
     if 0 < len(others) < len(words) and not words[0].startswith("{"):
         raise UsageError(

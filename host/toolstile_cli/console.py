@@ -80,8 +80,7 @@ _FORCING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 class Terminal:
     """The place where commands show foreign text: plain in a pipe, with styles on a terminal.
 
-    Attributes:
-        console: Rich's console; None in a pipe, where nothing heavy is imported.
+    In a pipe `console` is None, so that nothing heavy is imported.
     """
 
     def __init__(self) -> None:
@@ -109,12 +108,7 @@ class Terminal:
         return Text(f"{symbol if has_symbols else plain} {text}", style)
 
     def print(self, text: Text | str = "", *, whole: bool = False) -> None:
-        """Write a line.
-
-        Args:
-            text: Its text; markup has no effect.
-            whole: Whether the terminal breaks a text that is too long.
-        """
+        """Write a line, without markup; `whole` lets the terminal break a long one."""
         line = Text(text) if isinstance(text, str) else text
         line.rstrip()
         if self.console is None:
@@ -182,12 +176,7 @@ class Table:
         self.row(titles, [] if self._stacked else [Text(self._text, "bold")])
 
     def row(self, cells: Sequence[Text], texts: Sequence[Text]) -> None:
-        """Write a row and its texts, one below the other; a long text continues below.
-
-        Args:
-            cells: One for each column.
-            texts: The texts that fill the rest.
-        """
+        """Write a row's cells and its texts, one below the other; a long text continues below."""
         line = Text(" " * MARGIN)
         for column, space, cell in zip(self._columns, self._spaces, cells, strict=True):
             line.append_text(self._fit_cell(column, space, cell)).append(" " * GAP)
@@ -250,12 +239,7 @@ def lines_of(text: str) -> list[str]:
 def undisturbed(
     approver: Approver | None, still: Callable[[], AbstractContextManager[None]]
 ) -> Approver | None:
-    """Return an approver that answers as the given one, in stillness.
-
-    Args:
-        approver: The approver, or None.
-        still: Entered before the question, left after the answer.
-    """
+    """Return an approver that answers as the given one, between entering and leaving `still`."""
     if approver is None:
         return None
 

@@ -44,11 +44,7 @@ def say_interrupted() -> None:
 
 
 def report_faults(host: Host) -> None:
-    """Say on stderr which plugins did not load.
-
-    Raises:
-        UsageError: Where that is the configuration's fault.
-    """
+    """Say on stderr which plugins did not load; `UsageError` if the configuration is at fault."""
     if unmet := host.unmet():
         raise UsageError(*unmet)
     for report in host.plugins.reports:
@@ -132,9 +128,8 @@ class Log(logging.StreamHandler[TextIO]):
 def logging_to_stderr(verbosity: int) -> Generator[Log]:
     """Log to stderr within the block, whatever logger it comes from.
 
-    Args:
-        verbosity: 0 for notices only, because each call's outcome is shown anyway; 1 for
-            useful messages; 2 for all, with tracebacks.
+    With `verbosity` 0 notices only, because each call's outcome is shown anyway; with 1 useful
+    messages; with 2 all, with tracebacks.
     """
     handler = Log()
     handler.setFormatter(_Lines(tracebacks=verbosity > 1))

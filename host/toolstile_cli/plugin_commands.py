@@ -31,12 +31,7 @@ def with_extensions(
 ) -> tuple[Parser, dict[str, Run], list[Command]]:
     """Return the parser of everything, the function of each command, and the added commands.
 
-    A command that cannot be added is reported and left out.
-
-    Args:
-        commands: The commands of plugins.
-        built_in: The functions of the built-in commands.
-        tell: Reports a command and why it is left out; by default on stderr.
+    A command that cannot be added is left out, and `tell` reports why.
     """
     commands = list(commands)
     runs = dict(built_in)

@@ -76,11 +76,7 @@ class _LookingHost(Host):
 
 
 def run_program(arguments: Sequence[str], *, owns_process: bool) -> int:
-    """Run the command that the arguments ask for.
-
-    Returns:
-        The exit status.
-    """
+    """Run the command that the arguments ask for, and return the exit status."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -27,12 +27,7 @@ Names = Callable[[], Iterable[str]]
 
 
 def answer_shell(output: TextIO | None = None, leave: Callable[[int], object] = os._exit) -> None:
-    """Write the completions of the line that the shell gives, and end the process.
-
-    Args:
-        output: Where to; by default the descriptor that the shell's script opens.
-        leave: Ends the process.
-    """
+    """Write completions of the shell's line, by default where its script reads; then `leave`."""
     host = _make_host(os.environ.get("COMP_LINE", ""))
     parser, _, _ = with_extensions(host.plugins.commands(), BUILT_IN)
     _prepare(parser, _names_of(host))

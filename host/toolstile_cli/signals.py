@@ -41,11 +41,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stopping:
-    """The action on a signal.
-
-    Attributes:
-        last_words: Called before the process is killed; sums up the calls.
-    """
+    """The action on a signal; `last_words` sum up the calls before the process is killed."""
 
     def __init__(self) -> None:
         self.last_words: Callable[[], None] | None = None
@@ -96,11 +92,8 @@ class Stopping:
 def stop_on_signals(*, owns_process: bool) -> Generator[Stopping]:
     """Raise `Stopped` on Ctrl-C, SIGTERM and SIGHUP within the block.
 
-    A SIGHUP that is ignored, as `nohup` has it, stays so.
-
-    Args:
-        owns_process: Whether the process has nothing to do after the block. If so it is
-            still watched after a signal, until it has ended.
+    A SIGHUP that is ignored, as `nohup` has it, stays so. A process that has nothing to do after
+    the block is still watched after a signal, until it has ended.
     """
     stopping = Stopping()
     if threading.current_thread() is not threading.main_thread():

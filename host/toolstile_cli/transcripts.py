@@ -58,14 +58,9 @@ class UnreadCallError(ValueError):
 
 
 def calls_within(document: object, dialects: Sequence[Dialect]) -> list[ToolCall]:
-    """Return the calls that stand anywhere in a document, each once.
+    """Return the calls that stand anywhere in a JSON document, each once.
 
-    Args:
-        document: The parsed JSON.
-        dialects: The dialects, which know the calls and messages of providers.
-
-    Raises:
-        UnreadCallError: It holds an object that looks like a call, and cannot be read as one.
+    Raises `UnreadCallError` for an object that looks like a call, and cannot be read as one.
     """
     walk = _Walk(dialects)
     walk.visit(walk.without_streams(document))
@@ -73,11 +68,7 @@ def calls_within(document: object, dialects: Sequence[Dialect]) -> list[ToolCall
 
 
 class _Walk:
-    """A walk through a document, in its order.
-
-    Attributes:
-        calls: The calls that were read, by a key that distinguishes them.
-    """
+    """A walk through a document, in its order; `calls` are those read, by a distinguishing key."""
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = dialects
@@ -301,12 +292,7 @@ TEXTS: Final = (None, "text", "input_text")
 
 
 class UserTurn(NamedTuple):
-    """A part of a conversation, or calls that stand in none.
-
-    Args:
-        said: The texts of the user.
-        calls: The calls of the model after them.
-    """
+    """A part of a conversation, the user's texts and the calls after them, or calls in none."""
 
     said: tuple[str, ...]
     calls: Sequence[ToolCall]
@@ -315,12 +301,7 @@ class UserTurn(NamedTuple):
 def turns_of(document: object, dialects: Sequence[Dialect]) -> list[UserTurn]:
     """Return the turns of a document; for other forms, a single turn without texts.
 
-    Args:
-        document: The parsed JSON.
-        dialects: The dialects, which know the calls and messages of providers.
-
-    Raises:
-        UnreadCallError: It holds an object that looks like a call, and cannot be read as one.
+    Raises `UnreadCallError` for an object that looks like a call, and cannot be read as one.
     """
     dialect = dialect_of(document, dialects)
     if dialect is None:

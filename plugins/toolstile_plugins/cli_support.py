@@ -98,14 +98,9 @@ def _session_name(text: str) -> str:
 
 @contextmanager
 def needing(told: str, extra: str) -> Generator[None]:
-    """Say how to install an extra if an import within the block finds it missing.
+    """Turn a failed import in the block into a `ConfigurationError` that names the extra.
 
-    Args:
-        told: The feature that needs the extra; `{name}` is replaced by the missing module.
-        extra: The extra.
-
-    Raises:
-        ConfigurationError: If the extra is not installed.
+    `told` is the feature that needs it; `{name}` in it is replaced by the missing module.
     """
     try:
         yield

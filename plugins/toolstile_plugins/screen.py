@@ -63,11 +63,7 @@ def console(file: TextIO | None = None) -> Console:
 
 
 class Screen:
-    """The output of commands for people.
-
-    Args:
-        margin: The blanks before each line.
-    """
+    """The output of commands for people, with `margin` blanks before each line."""
 
     def __init__(self, margin: str = " ") -> None:
         self._margin = margin

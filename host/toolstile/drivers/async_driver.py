@@ -25,8 +25,7 @@ BLOCKED = 0.1
 class AsyncDriver:
     """Runs pipelines on the loop of the task that awaits them; asyncio only.
 
-    Args:
-        workers: Runs sync functions without blocking the loop.
+    The `workers` run sync functions without blocking the loop.
     """
 
     __slots__ = ("_workers",)

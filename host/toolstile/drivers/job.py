@@ -38,11 +38,7 @@ class Abandonable(Protocol):
 
 
 class HandlerTiming:
-    """The time that a tool's handler took lately on a worker thread.
-
-    Attributes:
-        seconds: The last time, without the way to the thread and back.
-    """
+    """The time that a tool's handler took lately on a worker thread, without the way there."""
 
     __slots__ = ("seconds",)
 
@@ -302,10 +298,7 @@ class Job:
 class OwnTask(Job):
     """An async step in a task on its caller's loop: all happens on one thread, without locks.
 
-    Args:
-        step: The step.
-        wake: Called, on any thread, when the step was cancelled.
-        wake_here: Called, on the loop, when the step has finished.
+    `wake_here` is called on that loop when the step has finished, `wake` when it was cancelled.
     """
 
     __slots__ = ("_wake_here",)

@@ -26,14 +26,7 @@ Callback = Callable[[], object]
 
 
 class Abandonment:
-    """The callbacks of one call, which its callable has registered.
-
-    Args:
-        log_failure: Logs the exception of a callback that is being handled.
-
-    Attributes:
-        is_told: Whether a callback was called.
-    """
+    """The callbacks that a call's callable has registered; `is_told` once one was called."""
 
     __slots__ = ("_callbacks", "_lock", "_log_failure", "is_told")
 
@@ -329,11 +322,7 @@ class Lifetime(Generic[N]):
         self.shut(reason)
 
     def shut(self, reason: str) -> None:
-        """Let nothing be done any more on its behalf, nor on that of the calls within it.
-
-        Args:
-            reason: Why it ended, as a clause for messages.
-        """
+        """Let nothing be done any more for it, or calls within it, for a reason as a clause."""
         if self.closed is not None:
             return
         self.closed = reason

@@ -22,12 +22,7 @@ Pipeline = Generator[Step, Any, T]
 
 
 class SyncDriver:
-    """Runs pipelines without an event loop of the caller's.
-
-    Args:
-        workers: Runs sync functions that can be abandoned.
-        background: Runs async ones.
-    """
+    """Runs pipelines without an event loop of the caller's, async functions on `background`."""
 
     __slots__ = ("_background", "_workers")
 
@@ -55,12 +50,10 @@ class SyncDriver:
     def drive_all(
         self, pipelines: Sequence[Pipeline[T]], ended: Callable[[int], None]
     ) -> list[T | BaseException]:
-        """Run several to their ends, side by side; an exception stands in its place.
+        """Run several side by side to their ends; an exception stands in its place.
 
-        `ended` is called with the place of each that has ended, also before its first step.
-
-        Raises:
-            BaseException: An interruption of the calling thread, when all have ended.
+        `ended` is called with the place of each that has ended, also before its first step. An
+        interruption of the calling thread is raised when all have ended.
         """
         return _Batch(pipelines, self._start, ended).run()
 

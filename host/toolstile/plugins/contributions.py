@@ -197,11 +197,7 @@ def _policies(implementations: Implementations, settings: object) -> dict[str, t
 
 
 def class_of_kind(kind: str, made: type[Any] | str) -> type[Any]:
-    """Return the class of a kind of policies, imported from its place if that is given.
-
-    Raises:
-        ConfigurationError: The class cannot be imported.
-    """
+    """Return the class of a kind of policies; `ConfigurationError` if its place has none."""
     if not isinstance(made, str):
         return made
     try:

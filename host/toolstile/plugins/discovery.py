@@ -30,11 +30,7 @@ _CONTRACT: Final = "toolstile_hookspecs"
 
 
 def load_entry_point(found: PluginSource) -> object:
-    """Import a plugin that `installed` has found.
-
-    Raises:
-        PluginFault: Whatever goes wrong; the traceback is logged at debug level.
-    """
+    """Import a plugin that `installed` has found; a `PluginFault` stands for any error."""
     try:
         value = found.location or ""
         if EntryPoint.pattern.match(value) is None:
@@ -122,12 +118,7 @@ def _scan() -> Iterator[PluginSource]:
 
 
 def load_file(path: Path) -> ModuleType:
-    """Return the module that a file makes; it is imported again each time.
-
-    Raises:
-        PluginFault: The file is missing, or cannot be imported. The traceback is
-            logged at debug level.
-    """
+    """Return a file's module, imported again each time; a `PluginFault` stands for any error."""
     _check_file(path)
     # Two files of one name stay apart, and none takes the place of an installed module.
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
@@ -169,12 +160,7 @@ def _check_file(path: Path) -> None:
 
 
 def refuse_newer(stated: object, origin: PluginSource) -> None:
-    """Refuse a plugin that says it needs a newer contract than there is; None says nothing.
-
-    Raises:
-        PluginFault: Naming the version needed and the one present, or the text that stands in place
-            of a version.
-    """
+    """Refuse a plugin that says it needs a newer contract than this one; None says nothing."""
     if stated is None:
         return
     try:

@@ -165,11 +165,7 @@ _FUNCTIONS: Final = (
 
 
 def register_hooks(plugin: object, name: str, manager: HookManager) -> tuple[str, ...]:
-    """Register a plugin under a name, and return the hooks that it implements, in order.
-
-    Raises:
-        PluginFault: For anything wrong with its functions; then it is not registered.
-    """
+    """Register a plugin, if all its functions fit, and return the hooks that it implements."""
     try:
         if faults := hook_faults(plugin, manager.arguments):
             raise faults[0]  # noqa: TRY301 - reported unchanged
@@ -187,12 +183,7 @@ def register_hooks(plugin: object, name: str, manager: HookManager) -> tuple[str
 
 
 def hook_faults(plugin: object, hooks: Mapping[str, tuple[str, ...]]) -> Sequence[PluginFault]:
-    """Return the faults of a plugin's functions, one for each.
-
-    Args:
-        plugin: The plugin.
-        hooks: The arguments of each hook.
-    """
+    """Return the faults of a plugin's functions, given the arguments of each hook."""
     known = tuple(hooks.items())
     if not isinstance(plugin, types.ModuleType):
         return _hook_faults(plugin, known)
@@ -371,10 +362,8 @@ _PLAIN: Final = (str, bytes, int, float, type(None), PurePath, Mapping, Sequence
 def refuse_hookless(plugin: object) -> None:
     """Refuse an object without a hook that belongs elsewhere: a name, a tool or a policy.
 
-    A host that took a policy for a plugin would do without it.
-
-    Raises:
-        PluginError: Naming the value and the right argument.
+    A host that took a policy for a plugin would do without it. The `PluginError` names the value
+    and the right argument.
     """
     shown, type_ = show(plugin), plugin if isinstance(plugin, type) else type(plugin)
     if any(name.startswith(HOOK_PREFIX) for name in dir(type_)):

@@ -48,12 +48,7 @@ Precedence = tuple[Any, ...]
 
 
 class Dependency(NamedTuple):
-    """A tool that another tool calls.
-
-    Args:
-        name: Its name.
-        bounds: Bounds of its version; None if they cannot be read.
-    """
+    """A tool that another one calls, and bounds of its version; None if they cannot be read."""
 
     name: str
     bounds: tuple[tuple[Callable[[Any, Any], bool], Precedence], ...] | None
@@ -367,11 +362,7 @@ def serving_wire_names(tools: Iterable[Tool[Any, Any]]) -> dict[str, Tool[Any, A
 
 
 def section_of(tools: Iterable[PlainTool], *, key: str) -> MarkdownSection:
-    """Return a section that holds the tools and says nothing.
-
-    Raises:
-        DefinitionError: When a function cannot be a tool; names its faults.
-    """
+    """Return a silent section of the tools; a `DefinitionError` names a function's faults."""
     made: list[Any] = [each if isinstance(each, Tool) else as_tool(each) for each in tools]
     return MarkdownSection(key=key, title="Tools", tools=made)
 

@@ -137,9 +137,7 @@ def _only(calls: Calls, *, wrappers: bool) -> Calls:
 class PluginCatalog:
     """The catalog as hooks and hosts see it; always up to date.
 
-    Args:
-        current: Gives the snapshot that holds now.
-        renew: Asks a plugin for its sections again.
+    `current` returns the valid snapshot, `renew` asks a plugin for its sections again.
     """
 
     current: Callable[[], RegistrySnapshot]
@@ -619,11 +617,7 @@ class PluginApprover:
 
 
 def approver_named(name: str, plugins: Plugins) -> Approver:
-    """Return the approver of a plugin.
-
-    Raises:
-        ConfigurationError: When no loaded plugin of that name is one.
-    """
+    """Return the approver of a plugin; `ConfigurationError` if it is none, or not loaded."""
     implementations = plugins.implementations("toolstile_approve")
     found = next((each for each in implementations if each.plugin == name), None)
     if found is not None:
@@ -643,11 +637,7 @@ def approver_named(name: str, plugins: Plugins) -> Approver:
 
 
 def dialect_named(name: str, plugins: Plugins) -> Dialect:
-    """Return a provider's dialect.
-
-    Raises:
-        ConfigurationError: When there is none of that name; lists those there are.
-    """
+    """Return a provider's dialect; the `ConfigurationError` for an unknown one lists all."""
     dialects = plugins.dialects()
     if name in dialects:
         return dialects[name]
@@ -664,11 +654,7 @@ def dialect_named(name: str, plugins: Plugins) -> Dialect:
 
 
 def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin]) -> None:
-    """Refuse a plugin whose offer clashes with another plugin's.
-
-    Raises:
-        PluginFault: Naming the clash, both plugins and the remedy.
-    """
+    """Raise `PluginFault` if a plugin's offer clashes with another plugin's; it names both."""
     _refuse_own(plugin, new)
     claims = dict(_claims(new))
     others = [other for other in others if other.origin.name != plugin]

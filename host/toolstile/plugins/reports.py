@@ -110,15 +110,7 @@ class PluginReport(PluginSource):
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlugin:
-    """A registered plugin.
-
-    Args:
-        origin: Its source.
-        plugin: The module or object.
-        hooks: The hooks it implements.
-        contribution: Its offers.
-        complaints: By hook, the faults of its last answer after the registration.
-    """
+    """A registered plugin; `complaints` has the faults of its later answers, by hook."""
 
     origin: PluginSource
     plugin: object

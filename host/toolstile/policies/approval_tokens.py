@@ -152,14 +152,7 @@ class TokenRefused(ToolstileError):
 
 @dataclass(frozen=True, slots=True)
 class TokenSubject:
-    """The subject of a token: the call and the principal that may redeem it.
-
-    Args:
-        tool: The tool that was called.
-        session: The id of the session it was called in.
-        principal: For whom it was called.
-        dry_run: Whether it was a dry run.
-    """
+    """The subject of a token: a call, by tool and session, and the principal that may use it."""
 
     tool: str
     session: str

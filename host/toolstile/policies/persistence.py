@@ -226,8 +226,7 @@ def write(file: Path, records: Records) -> None:
 def replace_file(file: Path, text: str) -> None:
     """Replace a file at once, so that a reader or a crash never meets half of it.
 
-    Raises:
-        ConfigurationError: When it cannot be written; the old one is still there.
+    Raises `ConfigurationError` if it cannot be written; the old file stays.
     """
     try:
         handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")

@@ -67,11 +67,7 @@ class Governed(Protocol):
 
 
 class PromptRules:
-    """The rules that apply at this moment to the tools of a prompt.
-
-    Attributes:
-        shared: The rules of all tools, from the prompt, the host and plugins' hooks.
-    """
+    """The rules that apply at this moment to the tools of a prompt; `shared` are those of all."""
 
     def __init__(
         self,
@@ -110,11 +106,7 @@ class PromptRules:
         return [*self._own(section), *self.shared]
 
     def everywhere(self) -> list[Rule]:
-        """Return all rules there are.
-
-        Raises:
-            DefinitionError: When two policies have one name.
-        """
+        """Return all rules there are; `DefinitionError` if two policies have one name."""
         policies: list[ToolPolicy] = []
         rules: list[Rule] = []
         for section in self._prompt.everywhere():

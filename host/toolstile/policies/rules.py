@@ -167,11 +167,7 @@ def _with_name(policy: Any, name: str, place: str) -> ToolPolicy:
 
 
 def refuse_duplicates(policies: Iterable[ToolPolicy]) -> None:
-    """Refuse two instances of one name, since they would share one memory.
-
-    Raises:
-        DefinitionError: Naming the policy.
-    """
+    """Raise `DefinitionError` for two policies of one name, since they would share one memory."""
     seen: dict[str, ToolPolicy] = {}
     for policy in policies:
         if policy.name in seen and seen[policy.name] is not policy:

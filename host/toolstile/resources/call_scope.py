@@ -212,11 +212,7 @@ class CallScope(Waiter):
         return [part for part in parts if isinstance(part, ExclusivePart) or part.joins]
 
     def hand_over(self) -> None:
-        """Hand the participants over to the transaction of the parent call.
-
-        Raises:
-            CallClosed: When that is over.
-        """
+        """Hand the participants to the parent call's transaction; `CallClosed` if it is over."""
         if self._parent is not None:
             self._parent._adopt(self)  # noqa: SLF001 - of the same class
 

@@ -56,11 +56,7 @@ class _Thread(threading.local):
 
 
 def _refuse_circle(wanted: Construction, stack: list[Construction]) -> None:
-    """Raise if a resource under construction waits for the thread that requests it.
-
-    Raises:
-        CircularDependencyError: Naming the circle.
-    """
+    """Raise `CircularDependencyError` if a resource waits for the thread that requests it."""
     kinds: list[type[Any]] = []
     each: Construction | None = wanted
     while each is not None and each in each.stack:
@@ -78,12 +74,7 @@ def _refuse_circle(wanted: Construction, stack: list[Construction]) -> None:
 
 
 class Instance:
-    """An instance that is ready to be given.
-
-    Args:
-        value: The instance.
-        shared: Whether calls share it, because it is a singleton.
-    """
+    """An instance that is ready to be given; `shared` by calls if it is a singleton."""
 
     __slots__ = ("role", "shared", "value")
 
@@ -221,11 +212,7 @@ class Container(OpenScope):
         return ToolScope(self)
 
     def close(self) -> None:
-        """Close everything built, newest first, also after errors.
-
-        Raises:
-            ResourceError: Listing everything that could not be closed.
-        """
+        """Close everything built, newest first; a `ResourceError` lists all that failed."""
         self.leave().raise_any()
 
     def find(self, kind: type[Any], scope: OpenScope | None = None) -> Instance:
@@ -308,11 +295,7 @@ class Container(OpenScope):
             raise
 
     def check_file(self, kind: type[Any], locking: object) -> None:
-        """Refuse a resource, known by itself or its provider, that locks the file of decisions.
-
-        Raises:
-            ConfigurationError: Naming both, the file and the remedy; see `LocksFile`.
-        """
+        """Refuse with a remedy a resource, or its provider, that locks the file of decisions."""
         locked: object = getattr(locking, "locked_file", None)
         if not isinstance(locked, str | Path):
             return

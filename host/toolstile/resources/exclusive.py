@@ -465,12 +465,7 @@ _LOOK_AGAIN = 60.0
 
 
 class Waiter:
-    """A call that waits for exclusive resources, until it is over.
-
-    Attributes:
-        owner: The call.
-        wakers: The functions to call when it is over.
-    """
+    """A call that waits for exclusive resources until it is over, when `wakers` are called."""
 
     __slots__ = ("_over", "owner", "wakers")
 

@@ -235,13 +235,7 @@ class PendingToolTracker:
 
 
 class _Transaction:
-    """A snapshot, and the exclusive resources that are held until the end.
-
-    Attributes:
-        exclusive: The exclusive resources.
-        over: Whether the transaction has ended.
-        snapshot: The snapshot of the beginning.
-    """
+    """A snapshot of the beginning, and the exclusive resources that are held until it is `over`."""
 
     parent: None = None
 

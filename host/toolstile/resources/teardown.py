@@ -122,11 +122,7 @@ _RETURN_IT: Final = (
 
 
 def refuse_coroutine(returned: object, what: str, remedy: str = _RETURN_IT) -> None:
-    """Raise if a method is async, and so did not run, because nothing awaits it here.
-
-    Raises:
-        ResourceError: Naming the method, with the remedy.
-    """
+    """Raise `ResourceError` if a method was async, and so did not run: nothing awaits it here."""
     if isinstance(returned, CoroutineType):
         returned.close()
         raise ResourceError(

@@ -169,11 +169,7 @@ class BranchPart:
             leave()
 
     def release(self) -> None:
-        """Roll back changes that came too late to be rolled back or kept with the call.
-
-        Raises:
-            ResourceError: When that would have to be awaited.
-        """
+        """Roll back changes that came too late; `ResourceError` if that must be awaited."""
         refuse_coroutine(self.rollback(), "Its rollback()", _LATE)
 
     def __getattr__(self, name: str) -> Any:

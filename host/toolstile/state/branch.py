@@ -53,12 +53,7 @@ class Branch(Transaction):
         return BranchDispatcher(self)
 
     def __getitem__(self, kind: type[S]) -> SliceView[S]:
-        """Return the slice of a type.
-
-        Raises:
-            CallClosed: The call is over.
-            StateError: The type is not a class.
-        """
+        """Return the slice of a type; `StateError` for anything else, `CallClosed` afterwards."""
         if kind is PolicyState:
             if self._closed is not None:
                 self.check()
@@ -189,11 +184,7 @@ class Branch(Transaction):
         return {name: (before.get(name), new) for name, new in self._overlay.items()}
 
     def fork(self) -> Branch:
-        """Return a branch that commits into this one.
-
-        Raises:
-            CallClosed: This one is closed.
-        """
+        """Return a branch that commits into this one; `CallClosed` if this one is closed."""
         return Branch(self._store, self)
 
     def refork(self) -> None:
@@ -244,11 +235,7 @@ class Branch(Transaction):
         return {type_name(cell.kind): digest_of(cell.kind, cell.origin) for cell in cells}
 
     def check_digests(self, digests: Mapping[str, str]) -> None:
-        """Check slices against digests, which counts as reading the slices.
-
-        Raises:
-            ConflictError: When one has changed; names all of them.
-        """
+        """Read slices, and raise a `ConflictError` that names all those with another digest."""
         known = by_name(self._store.kinds())
         for name in digests.keys() & known.keys():
             self.cell(known[name]).read = True

@@ -25,12 +25,7 @@ from toolstile_hookspecs.support.process import deferred_interrupts
 
 
 class JsonItems(Items):
-    """The values of a JSON array, which is parsed at the first access to a value.
-
-    Args:
-        text: The array.
-        length: The number of its values.
-    """
+    """The values of a JSON array of known length, parsed at the first access to a value."""
 
     __slots__ = ("text",)
 
@@ -140,10 +135,9 @@ class Journal(Store):
         return self.records.key_of(decision_id)
 
     def catch_up(self) -> None:
-        """Bring the head to where others have moved it; publishes nothing.
+        """Bring the head to where others have moved it, and publish nothing.
 
-        Raises:
-            StateError: The store cannot be read, or cannot tell the outcome of the last decision.
+        `StateError`: the store cannot be read, or cannot tell the outcome of the last decision.
         """
         with deferred_interrupts(), self.lock:
             self._resolve()

@@ -114,12 +114,7 @@ EMPTY = Items(None, [], 0, None)
 
 
 class ItemsView(Sequence[Any]):
-    """A version as a reader sees it: with copies of the items that can change.
-
-    Args:
-        items: The version.
-        copies: The copies that the reader was given before; made as items are looked at.
-    """
+    """A version as a reader sees it: of items that can change it makes `copies` as needed."""
 
     __slots__ = ("_items", "copies")
 
@@ -166,11 +161,7 @@ def is_shared(item: Any) -> bool:
 
 
 def private(item: T) -> T:
-    """Return the item itself if it cannot change, else a deep copy.
-
-    Raises:
-        StateError: It can change and cannot be copied.
-    """
+    """Return an item if it cannot change, else a deep copy; `StateError` if it has none."""
     if is_shared(item):
         return item
     try:

@@ -165,10 +165,7 @@ class RecordSlice:
 class ReservingView:
     """A frozen branch on which `reserve` updates its own records: on the session, for good.
 
-    Args:
-        branch: The branch.
-        write: Updates records of the session.
-        apart: The records of a dry run, which are updated in their place; None for none.
+    In a dry run they are updated in `apart` instead.
     """
 
     __slots__ = ("_apart", "_branch", "_write")

@@ -28,11 +28,7 @@ def differ_besides_request(before: Mapping[Any, Items], now: Mapping[Any, Items]
 
 
 class RequestSlice(SliceReader):
-    """The turns of the request, to be read.
-
-    Args:
-        items: Returns the turns as they are; not counted as a read.
-    """
+    """The turns of the request, to be read; `items` returns them without counting as a read."""
 
     __slots__ = ("_read",)
 
@@ -56,8 +52,7 @@ def turns_of(
 ) -> tuple[RequestTurn, ...]:
     """Return texts as turns, said by the principal now, without the credentials in them.
 
-    Raises:
-        ConfigurationError: When something among them is neither a text nor a turn.
+    Raises `ConfigurationError` for anything but a text or a turn.
     """
     given: Any = said
     is_one = isinstance(given, (str, bytes)) or not isinstance(given, Iterable)

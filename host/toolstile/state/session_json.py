@@ -135,11 +135,7 @@ class Snapshot:
     lineage: object
 
     def to_json(self) -> str:
-        """Return it as versioned JSON.
-
-        Raises:
-            SnapshotError: An item cannot be written as JSON.
-        """
+        """Return it as versioned JSON; `SnapshotError` if an item has no such form."""
         return write(
             Saved(self.session_id, self.tag, self.head.slices, {}, self.head.records),
         )

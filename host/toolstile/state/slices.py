@@ -111,10 +111,7 @@ class CallSlice(SliceReader):
 class BranchedLog(CallSlice):
     """A LOG slice as a call sees it: shared by all, never rolled back.
 
-    Args:
-        store: The session's.
-        kind: The type of the items.
-        check: Raises unless the call may read or, given True, write.
+    `check` raises unless the call may read or, given True, write.
     """
 
     __slots__ = ("_check", "_store")
@@ -265,12 +262,7 @@ class Cell(CallSlice):
         self.origin, self.items, self.rewritten = origin, items, rewritten
 
     def applied(self, taker: object, to: Items) -> Items:
-        """Return the writes applied to a version, for a branch or store to hold.
-
-        Args:
-            taker: The holder, which may add to it in place.
-            to: The version; its items are the original ones.
-        """
+        """Return the writes applied to a version for a holder, which may add to it in place."""
         if self.rewritten:
             return self.items.handed(self.token, taker)
         return to.extended(taker, self.items.after(self.origin.length))

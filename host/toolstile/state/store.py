@@ -114,8 +114,7 @@ class Subscribers:
     def subscribe(self, event: type[E], handler: Callable[[E], None]) -> Callable[[], None]:
         """Call `handler` with each event of the type or a subtype; return a function to stop that.
 
-        Raises:
-            StateError: The event is not a type, or the handler not a plain function.
+        `StateError`: the event is not a type, or the handler not a plain function.
         """
         if fault := fault_of(event, handler, "handler"):
             raise StateError(f"Nobody is subscribed: {fault}.")

@@ -137,14 +137,10 @@ RENAMED: Final = {"gitignore": ".gitignore"}
 
 
 def write_package(names: Names, kind: str, parent: Path) -> tuple[Path, list[str]]:
-    """Write a package into a new folder beneath a parent.
+    """Write a package into a new folder beneath a parent; return the folder and its files.
 
-    Returns:
-        The folder, and the files in it.
-
-    Raises:
-        ValueError: The folder exists, or its parent is missing; names the remedy.
-        OSError: When it cannot be written; then nothing is there.
+    Raises `ValueError` with the remedy if the folder exists or the parent is missing. After an
+    `OSError` nothing is there.
     """
     target = parent / names["distribution"]
     if not parent.is_dir():

@@ -47,11 +47,7 @@ def _is_name(plugin: Path) -> bool:
 
 
 def host_for(options: argparse.Namespace, make: type[Host] = Host, **more: Any) -> Host:
-    """Return the host that options configure, of this class.
-
-    Raises:
-        PluginError: When a plugin that is named is not there.
-    """
+    """Return the host, of this class, that options configure; `PluginError` if one is missing."""
     files = named_plugins(options)
     host = make(config=options.config, block=options.block, plugin_files=files, **more)
     names = [str(each) for each in options.plugin if _is_name(each)]

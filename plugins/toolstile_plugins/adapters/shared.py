@@ -64,9 +64,9 @@ class ForeignPause(Interrupt):
 class ForeignRun:
     """One run of their tool: `using` runs it within our call, and `given` returns its result.
 
-    Args:
-        pauses: Exceptions of the framework that pause or end its run; the call is only rolled back.
-        failures: Exceptions that the framework shows to its model; the call has failed.
+    The call is only rolled back for an exception in `pauses`, with which the framework pauses or
+    ends its run; for one in `failures`, which the framework shows to its model, the call has
+    failed.
     """
 
     def __init__(

@@ -148,11 +148,7 @@ class TokenBudgetTracker:
             self._share(name, amount, f"{run_id}:{name}")
 
     def spend(self, amount: float, unit: str = TOKENS) -> None:
-        """Count the use of a handler.
-
-        Raises:
-            BudgetExceeded: When the budget is exceeded.
-        """
+        """Count the use of a handler; raise `BudgetExceeded` if that is too much."""
         with self._lock:
             self._spent[unit] = self._spent.get(unit, 0.0) + amount
         self._share(unit, amount, uuid4().hex)

@@ -145,10 +145,8 @@ class Compaction(Protocol):
 class DropOldest:
     """Replaces the oldest turns, calls with their results, by a note.
 
-    The newest request of the user is kept, with earlier requests that have no answer yet.
-
-    Args:
-        max_messages: The most messages to keep, these requests and the note beside them.
+    At most `max_messages` stay. These are the newest request of the user, earlier requests that
+    have no answer yet, and the note.
     """
 
     max_messages: int = 200

@@ -30,12 +30,7 @@ PARTS: Final[tuple[Part, ...]] = (SESSIONS, STOPS, COUNTS, LEDGER, APPROVALS, WO
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Carry out a command.
-
-    Raises:
-        ConfigurationError: No database is configured, or its address is invalid.
-        StateError: The database cannot be used.
-    """
+    """Carry out a command; `ConfigurationError` or `StateError`: the database is unusable."""
     settings: DatabaseSettings = host.settings("database")
     if settings.url is None:
         raise ConfigurationError(

@@ -138,11 +138,7 @@ class PostgresDatabase:
 
     @contextmanager
     def writing(self, lock: int | None = None) -> Generator[Transaction]:
-        """Run the block in a transaction, which begins when a result is used.
-
-        Args:
-            lock: A number of `lock_of`; held until the transaction ends.
-        """
+        """Run the block in a transaction, begun at the first use; it holds `lock`, of `lock_of`."""
         self._check_parts()
         with self.explaining():
             if (within := self._open_here) is not None:

@@ -267,10 +267,8 @@ _RULE_OUT: Final = (
 class PostgresSessions(SqlSessions):
     """The entries of sessions in a database; a `SessionStore`.
 
-    Decisions of one session wait for each other; decisions of different sessions do not.
-
-    Attributes:
-        held: The database, for writing within decisions.
+    Decisions of one session wait for each other; decisions of different sessions do not. Decisions
+    write to the database `held`.
     """
 
     _moment = "extract(epoch FROM max(decided_at))"

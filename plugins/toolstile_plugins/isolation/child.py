@@ -61,12 +61,7 @@ def _run(start: Start, parent: Parent) -> Done:
 
 
 def run_handler(tool: Tool[Any, Any], call: Call, parent: Parent) -> Done:
-    """Run the handler of a tool for a call; the parent answers its requests.
-
-    Raises:
-        BaseException: The exception of the handler.
-        RuntimeError: The result cannot be sent.
-    """
+    """Run a tool's handler, with the parent's answers; `RuntimeError`: its result is unsendable."""
     params = tool.params_codec.copy(call.arguments)
     with contextlib.ExitStack() as stack:
         context = make_context(call, parent, stack)

@@ -34,12 +34,7 @@ class ChildProcess:
         self._ended = threading.Event()
 
     def start(self) -> socket:
-        """Start the process, which leads a new group, and return its socket.
-
-        Raises:
-            RuntimeError: The process was killed before.
-            OSError: The system cannot start a process.
-        """
+        """Start the process, leader of a new group; `RuntimeError` if it was killed before."""
         errors = subprocess.DEVNULL
         with contextlib.suppress(OSError):  # A daemon may have closed its streams.
             os.fstat(2)

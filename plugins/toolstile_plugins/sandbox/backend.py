@@ -347,11 +347,7 @@ class Backend(Protocol):
         ...
 
     def start(self, command: Command, layout: Layout, stdin: BinaryIO) -> Running:
-        """Start a command.
-
-        Raises:
-            SandboxUnavailable: It cannot be started here.
-        """
+        """Start a command; raise `SandboxUnavailable` if that is impossible here."""
         ...
 
 

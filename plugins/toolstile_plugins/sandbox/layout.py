@@ -332,12 +332,7 @@ class Harvest:
         self.closed = layout.closed
 
     def take(self, entries: Iterable[Entry]) -> None:
-        """Make the entries changes of the call.
-
-        Raises:
-            HarvestError: A change cannot be kept, so the call must fail.
-            ConflictError: Another call has changed a path meanwhile.
-        """
+        """Make entries the call's changes; `HarvestError` and `ConflictError` fail the call."""
         for entry in entries:
             try:
                 self._take(entry)

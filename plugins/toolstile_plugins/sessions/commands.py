@@ -23,12 +23,7 @@ _NO_STORE: Final = (
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Carry out a command.
-
-    Raises:
-        StateError: No sessions are stored here, the session is missing, or the store cannot be
-            used.
-    """
+    """Carry out a command; `StateError` says that the session or the store cannot be used."""
     with host.executor() as tools:
         store = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]
     if store is None:

@@ -86,11 +86,7 @@ class BaseCounter(ABC):
 
 
 class MemoryCounter(BaseCounter):
-    """A `Counter` in memory.
-
-    Args:
-        over: A counter whose sums are included; it stays unchanged.
-    """
+    """A `Counter` in memory; its sums include those of `over`, which stays unchanged."""
 
     database = None
 

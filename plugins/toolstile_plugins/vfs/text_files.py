@@ -159,12 +159,9 @@ def looks_binary(start: bytes) -> bool:
 
 
 def line_blocks(stream: BinaryIO, path: str) -> Iterator[bytes]:
-    """Yield a text file's content as UTF-8, in blocks of whole lines without a byte order mark.
+    """Yield a text file as UTF-8, in blocks of whole lines without a byte order mark.
 
-    It ends where the content turns out to be binary.
-
-    Raises:
-        ValueError: A line is too long for memory.
+    It ends where the content turns out to be binary. `ValueError`: a line exceeds the memory.
     """
     mark = codecs.BOM_UTF8
     for block in _blocks_of_lines(_blocks(stream), path):

@@ -75,13 +75,10 @@ class HostAddress(NamedTuple):
 
 
 class ExpectedHandler:
-    """A handler that is expected to connect.
+    """A handler that is expected to connect; `address`, the host's, is sent to it with its call.
 
-    Args:
-        address: The address of the host, sent to the handler with its call.
-
-    Attributes:
-        channel: The channel to the handler; `EOFError` if the call was abandoned first.
+    `channel` is the channel to the handler; waiting for it ends with `EOFError` after an
+    abandonment.
     """
 
     def __init__(self, address: HostAddress) -> None:
@@ -100,11 +97,7 @@ class ExpectedHandler:
             channel.close()
 
     def expect_another(self) -> bool:
-        """Close the channel to a lost handler, and let the next handler connect.
-
-        Returns:
-            False if the call was abandoned.
-        """
+        """Close the channel to a lost handler, expect another; False if the call was abandoned."""
         with self._lock:
             self.channel.result().close()
             if not self._is_given_up:

@@ -159,9 +159,7 @@ def own_worker(
 ) -> Generator[None]:
     """Run calls of tools while the block runs, at most `concurrency` at once.
 
-    Raises:
-        ConfigurationError: Another process cannot import the module of a tool, or the processes
-            do not start.
+    `ConfigurationError`: the processes do not start, or cannot import the module of a tool.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if main is not None and main.name == HANDLER_PROCESS:
@@ -209,11 +207,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def run_worker(dispatcher: Dispatcher, modules: Sequence[str], concurrency: int) -> int:
-    """Run calls of the tools of modules.
-
-    Raises:
-        ConfigurationError: A module cannot be imported, or the modules have no tool for a worker.
-    """
+    """Run calls of the tools of modules; `ConfigurationError` if one has none, or is not there."""
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:

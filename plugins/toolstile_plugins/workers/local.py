@@ -125,12 +125,7 @@ NOT_RUN: Final = DispatchState.NOT_RUN
 
 
 class Standing(NamedTuple):
-    """A submitted call, as the file has it.
-
-    Args:
-        mark: The mark of its start.
-        is_queued: Whether the call waits for a worker, or has a worker.
-    """
+    """A submitted call, as the file has it: the mark of its start, and if it is still there."""
 
     mark: StartMark | None
     is_queued: bool

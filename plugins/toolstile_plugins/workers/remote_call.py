@@ -86,11 +86,9 @@ class RemoteCall:
     cancelling: Executor
 
     async def __call__(self, params: Any, *, context: ToolContext) -> ToolResult[Any]:
-        """Run the handler on a worker, and return its result.
+        """Run the handler on a worker, and return its result or raise its exception.
 
-        Raises:
-            Exception: The exception of the handler, or the reason that no worker ran it.
-            EffectUnknownError: The handler began, and its outcome is unknown.
+        `EffectUnknownError`: the handler began, and its outcome is unknown.
         """
         dispatcher = await context.resources.aget(Dispatcher)  # type: ignore[type-abstract]
         text = written(self.tool.params_codec, params, "params")
@@ -121,10 +119,8 @@ class ConnectedCall:
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
         """Run the handler on a worker, answer its requests, and return its result.
 
-        Raises:
-            BaseException: The exception of the handler.
-            EffectUnknownError: The handler began, and its outcome is unknown.
-            RuntimeError: The params or the result cannot be sent.
+        Raises the exception of the handler, `EffectUnknownError` if it began and its outcome is
+        unknown, and `RuntimeError` if params or result cannot be sent.
         """
         dispatcher = context.resources.get(Dispatcher)  # type: ignore[type-abstract]
         carried = call_of(self.tool, params, context)

@@ -83,12 +83,7 @@ class WorkspaceDigest:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryDigest:
-    """The last shown state of a directory; one slice of the session holds one for each path.
-
-    Args:
-        path: The directory.
-        sources: The states that were shown.
-    """
+    """The last shown state of a directory, one for each path in a slice, with its `sources`."""
 
     path: str
     sources: tuple[Source, ...]

@@ -121,11 +121,7 @@ class Program:
         self.is_docker = Path(config.program).name.startswith("docker")
 
     def start(self, options: Sequence[str], stdin: BinaryIO) -> subprocess.Popen[bytes]:
-        """Start a container that is removed at its end. After the options: an image and a command.
-
-        Raises:
-            SandboxUnavailable: The program does not exist.
-        """
+        """Start a container, removed at its end. The options end in an image and a command."""
         return start_process([*self._words("run"), *self._closed(), *options], stdin=stdin, cwd="/")
 
     def remove(self, *names: str) -> subprocess.Popen[bytes]:

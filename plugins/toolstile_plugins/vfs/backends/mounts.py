@@ -50,8 +50,7 @@ _QUERY: Final = re.compile(r"\?\S*")
 class Source(Base):
     """The files of one mount. A directory is listed once and keeps that listing.
 
-    Raises:
-        ResourceError: It cannot be opened; names the mount, the cause and the remedy.
+    A `ResourceError` names a mount that cannot be opened, the cause and the remedy.
     """
 
     def __init__(self, mount: Mount) -> None:

@@ -126,11 +126,7 @@ class DbosDispatcher:
 
 
 def dbos_dispatcher(settings: WorkersSettings, host: HostHandle) -> DbosDispatcher:
-    """Return the dispatcher of the host's database.
-
-    Raises:
-        ConfigurationError: The host has no database, or an option is invalid.
-    """
+    """Return the dispatcher of the host's database; `ConfigurationError` if the host has none."""
     database: DatabaseSettings | None = host.settings("database")
     if database is None or database.url is None:
         raise ConfigurationError(

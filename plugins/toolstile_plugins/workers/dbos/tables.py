@@ -88,14 +88,7 @@ _WORKERS: Final = (
 
 
 class Worker(NamedTuple):
-    """A worker that is alive.
-
-    Args:
-        worker: The id of the worker.
-        queue: The queue with its calls.
-        tools: The versions of its tools, by name.
-        takes_calls: False after it was asked to stop.
-    """
+    """A worker that is alive; `tools` has versions by name. It takes calls until asked to stop."""
 
     worker: str
     queue: str

@@ -124,11 +124,7 @@ class WaitingCalls:
         self._thread.start()
 
     def add(self, call: DispatchedCall) -> Future[DispatchOutcome]:
-        """Submit a call; return the future of its outcome.
-
-        Raises:
-            StateError: The database cannot be used, and this process had not submitted the call.
-        """
+        """Submit a call; `StateError` if that fails and the call was not submitted before."""
         told: Future[DispatchOutcome] = Future()
         # News may come before this has ended.
         with self._lock:

@@ -104,13 +104,10 @@ CREATE_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O
 
 @contextmanager
 def parent_of(root: int, path: str) -> Generator[tuple[int, str]]:
-    """Give a descriptor of the directory that a path lies in, and the path's last name.
+    """Give a descriptor of a path's directory, and the path's last name.
 
-    The descriptor can reach entries of the directory, but not list them.
-
-    Raises:
-        FileNotFoundError: A directory on the way does not exist.
-        NotADirectoryError: Something on the way is not a directory, or is a link.
+    The descriptor can reach entries of the directory, but not list them. `FileNotFoundError` or
+    `NotADirectoryError`, also for a link, says that a directory on the way cannot be entered.
     """
     directory, _, name = path.rpartition("/")
     if not directory:

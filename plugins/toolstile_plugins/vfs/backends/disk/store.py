@@ -193,9 +193,7 @@ class CommitArea:
     def finish_others(self, hold: Hold, paths: Iterable[str] | None = None) -> None:
         """Finish the commits of killed processes; the caller needs `paths`, None for all.
 
-        Raises:
-            RecoveryError: A commit cannot be finished, or the decision about one of the paths is
-                unknown.
+        `RecoveryError`: one cannot be finished, or the decision about one of the paths is unknown.
         """
         self.recover(hold)
         refusals = [each.message for each in self.undecided] if paths is None else []
@@ -250,10 +248,9 @@ class CommitArea:
         self.undecided = tuple(undecided)
 
     def _finish(self, slots: Slots, hold: Hold) -> Undo | None:
-        """Bring one commit to its end; raises `RecoveryError` if that needs a person.
+        """Bring one commit to its end, and return how to undo it if it was decided.
 
-        Returns:
-            How to undo it, if it was decided.
+        Raises `RecoveryError` if that needs a person.
         """
         state = slots.state()
         record = None if state is None else slots.read(state)
