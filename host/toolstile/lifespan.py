@@ -21,12 +21,7 @@ _HOOK: Final = "toolstile_lifespan"
 
 
 class Lifespans:
-    """The entered lifespans of a host.
-
-    Attributes:
-        calls: The calls under way.
-        leaving: The lifespans of unregistered plugins, and the calls that each waits for.
-    """
+    """The entered lifespans of a host, the calls under way, and the calls that `leaving` wait for."""
 
     def __init__(self) -> None:
         self.calls: set[object] = set()
@@ -38,11 +33,8 @@ class Lifespans:
     def enter(self, host: ExecutorHost, stack: ExitStack, only: str | None = None) -> None:
         """Enter the lifespans that the host's purpose needs; leave those entered if one fails.
 
-        The stack leaves them in reverse order. `only` names a plugin of an open host.
-
-        Raises:
-            PluginError: Naming the plugin that raised on entering, the cause and the remedy.
-            ToolstileError: A plugin raised one itself, such as `ConfigurationError`.
+        The stack leaves them in reverse order. `only` names a plugin of an open host. A
+        `PluginError` names the plugin that raised, the cause and the remedy.
         """
         states = host.plugins.states = {} if only is None else {**host.plugins.states}
         with ExitStack() as entered:

@@ -82,12 +82,8 @@ def runtime_of(session: Session, parent: Runtime | None = None) -> Runtime:
 class Engine:
     """Threads, the background loop, the drivers and the plans of one host.
 
-    Args:
-        interrupts: Exceptions of other frameworks that leave `dispatch` as they are.
-        lifespans: The `Lifespans` of the host, which know the calls under way.
-
-    Attributes:
-        gate: The stops of the host, and the marks of its decisions; set before the first call.
+    Exceptions of other frameworks in `interrupts` leave `dispatch` as they are. `gate` has the
+    stops of the host, and the marks of its decisions; it is set before the first call.
     """
 
     gate: Gate

@@ -60,11 +60,7 @@ class Sessions:
         return None if self.store is None else OWN_SESSION
 
     def get(self, session_id: str | None) -> Session:
-        """Return the one session of an id, as the store has it now, or a new one in memory.
-
-        Raises:
-            StateError: The store cannot be read.
-        """
+        """Return the one session of an id, as the store has it now, or a new one in memory."""
         if self.store is None or session_id is None:
             return self._new(session_id)
         with self._lock:

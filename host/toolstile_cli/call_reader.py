@@ -69,14 +69,9 @@ def read_turns(
 ) -> list[UserTurn]:
     """Return the calls of a text; of a conversation, each after the user's request.
 
-    Args:
-        text: JSON Lines of `{"id", "name", "arguments"}`, or a recorded conversation: one
-            JSON document, or one message a line.
-        source: Its name in error messages.
-        dialects: Returns the dialects, which may know the conversation.
-
-    Raises:
-        UsageError: With the number of each faulty line; nothing should be run then.
+    The text has JSON Lines of `{"id", "name", "arguments"}`, or a recorded conversation that a
+    dialect knows: one JSON document, or one message a line. `UsageError`, with the number of each
+    faulty line: nothing should be run.
     """
     lines = [Line(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:

@@ -110,8 +110,7 @@ class _Lines(logging.Formatter):
 class Log(logging.StreamHandler[TextIO]):
     """The handler that writes log records to stderr beside a command's output.
 
-    Attributes:
-        still: Gives a context that pauses a moving display while a line is written below it.
+    `still` pauses a moving display while a line is written below it.
     """
 
     def __init__(self) -> None:

@@ -173,11 +173,7 @@ class Parser(argparse.ArgumentParser):
 def parse(
     parser: argparse.ArgumentParser, arguments: Sequence[str], common: argparse.Namespace
 ) -> argparse.Namespace:
-    """Return the parsed arguments; unknown ones are refused with the command's own help.
-
-    Raises:
-        SystemExit: When they are wrong, or after help.
-    """
+    """Return the parsed arguments; refuse unknown ones with the command's own help."""
     args, surplus = parser.parse_known_args(arguments, common)
     if args.command == "call" and not any(word.startswith("-") for word in surplus):
         # argparse gives up on arguments that stand after an option.

@@ -23,14 +23,7 @@ _GONE: Final = frozenset({"Z", "X", "x"})
 
 
 class Process(NamedTuple):
-    """A process, distinct from all past and future processes.
-
-    Args:
-        boot: The id of the machine's boot; empty if unknown.
-        space: The namespace of its number.
-        number: Its number.
-        started: The time of its start, in ticks of the machine; empty if unknown.
-    """
+    """A process, distinct from all past and future processes; unknown parts are empty."""
 
     boot: str
     space: str

@@ -106,13 +106,7 @@ _giving_up = renewed_in_forks(__name__, "_giving_up", threading.Lock)
 class Job:
     """A step under way; one compare-and-set decides whether it finished or was abandoned.
 
-    Args:
-        step: The step.
-        wake: Called, on any thread, when it may have finished, or was cancelled.
-
-    Attributes:
-        finished: Whether there is an answer.
-        error: The exception that it raised, or the reason of its abandonment.
+    `wake` is called, on any thread, when it may have finished, or was cancelled.
     """
 
     __slots__ = (
@@ -145,11 +139,8 @@ class Job:
     def start(self, workers: Workers, background: Background | None) -> None:
         """Begin, with the context variables of the caller; a step that cannot begin has failed.
 
-        An async step may be begun again if an interruption leaves open whether it was begun.
-
-        Args:
-            workers: The threads for a sync step.
-            background: The loop for an async one; see `OwnTask` for the caller's own.
+        An async step begins on `background`; see `OwnTask` for the caller's own loop. It may be
+        begun again if an interruption leaves open whether it was begun.
         """
         step, self._workers = self.step, workers
         if step.limit.cancellation is not None:

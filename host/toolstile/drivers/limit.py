@@ -104,13 +104,7 @@ def why_given_up(fault: ToolstileError) -> str:
 
 
 class Limit:
-    """The earlier of a timeout and a deadline, and a cancellation.
-
-    Args:
-        timeout: Seconds from now, None for never.
-        deadline: The deadline of the evaluation, None for never.
-        cancellation: Cancels from outside, None where nothing can.
-    """
+    """The earlier of a timeout in seconds and a deadline, and a cancellation from outside."""
 
     __slots__ = ("_ends", "_paused", "_pauses", "cancellation", "deadline", "timeout")
 

@@ -92,12 +92,7 @@ class Contribution:
 
 
 def collect(plugin: str, implementations: Implementations, settings: Settings) -> Contribution:
-    """Ask a plugin for all it offers but sections, with its own implementations of the hooks.
-
-    Raises:
-        PluginFault: A hook raises or returns a wrong value, or the plugin's
-            table does not fit.
-    """
+    """Ask a plugin for all it offers but sections; `PluginFault` if a hook or its table fails."""
     try:
         prefix = host_keys(settings, plugin).prefix
         own = _settings(plugin, implementations, settings)

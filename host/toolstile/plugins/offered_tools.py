@@ -183,9 +183,7 @@ class ToolOffers:
     def configured(self, prompt: Prompt, configuration: Settings) -> Prompt:
         """Return the prompt with the tools that are configured, as they are corrected there.
 
-        Raises:
-            ConfigurationError: A table does not fit its tool.
-            DefinitionError: See `of`.
+        Raises `ConfigurationError` for a table that does not fit its tool.
         """
         if configuration.tools:
             prompt = self._corrected(prompt, configuration.tools)
@@ -203,13 +201,8 @@ class ToolOffers:
     def of(self, prompt: Prompt, only: Collection[str], without: Collection[str]) -> Prompt:
         """Return the prompt with the tools that are offered.
 
-        Args:
-            prompt: The prompt.
-            only: Tags; a tool needs one of them. Empty for all tools.
-            without: Tags; a tool may have none of them.
-
-        Raises:
-            DefinitionError: When tools depend on one another in a circle.
+        A tool needs one of the tags `only`, unless it is empty, and has none of `without`.
+        `DefinitionError`: tools depend on one another in a circle.
         """
         tools = [tool for section in prompt.everywhere() for tool in section.tools]
         if not (only or without or any(tool.depends_on for tool in tools)):

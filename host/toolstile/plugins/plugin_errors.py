@@ -21,13 +21,9 @@ NO_PROCESS: Final = (
 
 
 class PluginFault(Exception):
-    """Why a plugin, or something it offers, is not taken.
+    """Why a plugin, or something it offers, is not taken: cause and remedy, each a sentence.
 
-    Args:
-        cause: The cause, a sentence.
-        remedy: The remedy, a sentence.
-        misconfigured: Whether it lies in the configuration, not in the plugin.
-        kinds: The kinds of policies that are missing for it.
+    `misconfigured`: it lies in the configuration. `kinds` of policies are missing for it.
     """
 
     def __init__(

@@ -158,12 +158,7 @@ class PluginCatalog:
         return None if tool is None else self.current().owners.get(tool.name)
 
     def invalidate(self, plugin: str) -> None:
-        """Ask a plugin for its sections again; its tools may have changed.
-
-        Raises:
-            PluginError: The plugin is unknown, or its new offers are faulty;
-                then it keeps the tools it had.
-        """
+        """Ask a plugin for its sections again; after a `PluginError` it keeps the tools it had."""
         self.renew(plugin)
 
     def __len__(self) -> int:
@@ -211,11 +206,9 @@ class Plugins:
     def discover(self, only: Collection[str] | None = None) -> None:
         """Register the plugins of the installed distributions, then the configured files.
 
-        Toolstile's own come first, the others by name. Each is loaded by itself; a fault of
-        one becomes its report. Plugins that are registered already stay unchanged.
-
-        Raises:
-            PluginError: When one of `only` is not installed; then nothing changes.
+        Toolstile's own come first, the others by name. Each is loaded by itself; a fault of one
+        becomes its report. Plugins that are registered already stay unchanged. After a
+        `PluginError`, for one of `only` that is not installed, nothing has changed.
         """
         every = installed()
         self._installed = frozenset(found.name for found in every)
@@ -246,10 +239,8 @@ class Plugins:
     ) -> PluginReport:
         """Register a module or object; a plugin that is switched off is only reported.
 
-        Its name is the module's or the class's, unless it is given another.
-
-        Raises:
-            PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
+        Its name is the module's or the class's, unless it is given another. After a `PluginError`,
+        with cause and remedy, nothing of it stays.
         """
         refuse_hookless(plugin)
         named = plugin if isinstance(plugin, (ModuleType, type)) else type(plugin)
@@ -260,11 +251,7 @@ class Plugins:
         return report
 
     def register_file(self, path: Path) -> PluginReport:
-        """Register a single Python file; its name is the file's, without the ending.
-
-        Raises:
-            PluginError: Naming the file, the cause and the remedy; nothing of it stays.
-        """
+        """Register a single Python file by its stem; after a `PluginError` nothing of it stays."""
         return self._register(_file(path))
 
     def unregister(self, name: str) -> None:
@@ -289,11 +276,8 @@ class Plugins:
     def configure(self, settings: Settings) -> None:
         """Let other settings hold, asking the plugins whose tables change for all they offer.
 
-        Loaded plugins stay loaded.
-
-        Raises:
-            ConfigurationError: When a table does not fit its plugin; then nothing changes.
-            PluginError: When a plugin cannot live with its table; then nothing changes.
+        Loaded plugins stay loaded. After a `ConfigurationError`, for a table that does not fit its
+        plugin, or a `PluginError` of the plugin itself, nothing has changed.
         """
         with self._lock:
             before = dict(self._records)
@@ -527,11 +511,7 @@ class Plugins:
                 yield _absent(name, cause, known, optional=folded(name) in optional)
 
     def loaded(self, name: str) -> LoadedPlugin:
-        """Return a registered plugin with its offers.
-
-        Raises:
-            PluginError: When there is none of that name.
-        """
+        """Return a registered plugin with its offers; `PluginError` if that name has none."""
         record = self._records.get(name)
         if record is None:
             hint = _near(name, self._records, "See `toolstile plugins`.")

@@ -164,12 +164,8 @@ class TokenSubject:
 class RedeemedToken:
     """A redeemed token: one call with the params and the diff that were shown.
 
-    Args:
-        signer: The signer of the token.
-        id: The id of the token.
-        expires: Its end, in seconds since 1970.
-        shown: The mark of the digest of the shown question.
-        place: The mark of the params with which the call was admitted.
+    It `expires` in seconds since 1970. `shown` is the mark of the digest of the shown question,
+    `place` that of the params with which the call was admitted.
     """
 
     signer: TokenSigner
@@ -219,14 +215,9 @@ class RedeemedToken:
 class TokenSigner:
     """Seals tokens and takes them back, each once.
 
-    A token reveals nothing to its holder, because it holds a keyed hash of its call only.
-
-    Args:
-        key: Secret; hosts that have the same one take each other's tokens.
-        clock: Tells when a token expires.
-        expiry: Seconds for which a token holds.
-        spent: Remembers the tokens that were used.
-        in_use: The tokens of calls that have not ended.
+    A token reveals nothing to its holder, because it holds a keyed hash of its call only. Hosts
+    with the same `key` take each other's tokens. `spent` remembers used tokens, `in_use` has those
+    of calls that have not ended.
     """
 
     key: bytes = field(repr=False)
@@ -243,13 +234,10 @@ class TokenSigner:
         place: str | None = None,
         seconds: float | None = None,
     ) -> str:
-        """Return a token for a call with the params, and the diff, that have this digest.
+        """Return a token with which `bearer` may come back, bound to the digest of an approval.
 
-        Args:
-            bearer: Who may come back with it.
-            digest: The digest that the approval is bound to.
-            place: The digest of the params with which the call was admitted, None unless it was.
-            seconds: How long it holds; `expiry` where none are given.
+        `place` is the digest of the params with which the call was admitted. The token holds for
+        `seconds`, by default for `expiry`.
         """
         claims = {
             "id": os.urandom(16).hex(),
@@ -264,11 +252,7 @@ class TokenSigner:
         return f"{body}.{self._sign('token', body)}"
 
     def redeem(self, token: object, bearer: TokenSubject) -> RedeemedToken:
-        """Take a token back, which is then to be used up: see `spend` and `hold`.
-
-        Raises:
-            TokenRefused: When it is none, altered or made up, too old, or another's.
-        """
+        """Take a token back, to `spend` or `hold`; `TokenRefused` unless it is a valid one."""
         if token is None:
             raise TokenRefused("The approval has no token: only a call that is pending has one.")
         if not isinstance(token, str) or not self._is_ours(token):
@@ -326,10 +310,7 @@ class TokenSigner:
 def seal_for(settings: Settings, clock: Clock, sessions: Sessions) -> TokenSigner:
     """Return the signer of a host: with the configured key, else the offered one, else its own.
 
-    Args:
-        settings: The configuration; it may name a file for used tokens.
-        clock: The clock of the host.
-        sessions: Its sessions, where used tokens are noted if no file is named.
+    Used tokens are noted in the configured file, else by the sessions.
     """
     file, counter = settings.approval_spent, sessions.counter
     spent: Spent = SpentInMemory()

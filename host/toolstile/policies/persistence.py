@@ -54,10 +54,8 @@ else:
 def locked(file: Path) -> Generator[None]:
     """Hold the lock of a file; it lies beside it, since the file itself is replaced.
 
-    Makes the file's directory if it is missing. The lock is held for a short time only.
-
-    Raises:
-        ConfigurationError: When the lock cannot be had.
+    Makes the file's directory if it is missing. The lock is held for a short time only;
+    `ConfigurationError`: it cannot be had.
     """
     with ExitStack() as stack:
         try:

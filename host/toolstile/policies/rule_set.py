@@ -180,9 +180,7 @@ SCOPE_KEYS: Final = frozenset({"users", "groups", "shadow"})
 def make_policies(settings: Settings, kinds: Mapping[str, type[Any] | str]) -> list[ToolPolicy]:
     """Return the policies of the `[[policies]]` tables, in order.
 
-    Raises:
-        ConfigurationError: Naming for every fault of every table the file, the table, the key
-            and the expected value.
+    A `ConfigurationError` names the file, the table, the key and the expected value of all faults.
     """
     if not settings.policies:
         # Because no path needs completion, the working directory may be missing.

@@ -227,14 +227,11 @@ class CallScope(Waiter):
         return reversed(self.participants())
 
     def abandon(self, name: str | None = None, *, patience: float = 0.0) -> None:
-        """Close the scope while a thread may still use its resources.
+        """Close the scope while a thread may still use its resources; wait for nothing.
 
         Exclusive resources stay locked, and resources of the call stay open, until
-        `release_abandoned` is called. Branches are rolled back as usual. Waits for nothing.
-
-        Args:
-            name: The name of the call in messages.
-            patience: Seconds for which others may begin to wait for its exclusive resources.
+        `release_abandoned` is called. Others may begin to wait for the exclusive ones for
+        `patience` seconds, and read `name`. Branches are rolled back as usual.
         """
         self._end(f"{name or self.owner} was abandoned, so it can use no resources any more.")
         self._abandoned = True

@@ -30,14 +30,9 @@ from toolstile_hookspecs.transactions import Decider, SupportsRecovery
 
 
 class Construction:
-    """One construction under way.
+    """One construction under way, asked for by those before it on its thread's `stack`.
 
-    Args:
-        kind: The type being made.
-        stack: The constructions of its thread, each asked for by the one before.
-
-    Attributes:
-        waits_for: The construction in another thread that it waits for.
+    It `waits_for` a construction in another thread, if any.
     """
 
     __slots__ = ("kind", "stack", "waits_for")

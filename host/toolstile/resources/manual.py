@@ -69,15 +69,7 @@ class Present(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolSnapshot:
-    """A moment of a session and its resources.
-
-    Args:
-        tag: The name that its maker gave it.
-        session: The session's part.
-        kept: Each resource that takes part, with its snapshot.
-        resources: The resources it was taken of.
-        transaction: The transaction that holds exclusive resources for it, if one does.
-    """
+    """A moment of a session and its resources, and the transaction that holds exclusive ones."""
 
     tag: str | None
     session: SessionSnapshot

@@ -50,11 +50,7 @@ def unbound(kind: Any, bound: Iterable[Any]) -> UnboundResourceError:
 
 
 class Failures:
-    """Collects failures, to be raised together at the end.
-
-    Args:
-        doing: The action, for the message, such as "closing".
-    """
+    """Collects failures of an action, such as "closing", to be raised together at the end."""
 
     __slots__ = ("_doing", "_errors", "_texts")
 
@@ -82,12 +78,7 @@ class Failures:
         return f"{self._doing} failed for {', '.join(self._texts)}" if self._texts else ""
 
     def raise_any(self) -> None:
-        """Raise if there are failures.
-
-        Raises:
-            ResourceError: Listing all; its cause is the group of them. An interrupt is
-                raised unchanged.
-        """
+        """Raise a `ResourceError` that lists all failures, if any; an interrupt stays unchanged."""
         self.raise_interruption()
         if self._errors:
             text = self.text()
@@ -101,13 +92,9 @@ class Failures:
                 raise error from cause
 
     def add_to(self, cause: BaseException) -> str:
-        """Add them to the error that was there before, which they must not hide.
+        """Add them to the error that was there before, which they must not hide; return the text.
 
-        Returns:
-            The text that was added, empty if there are none.
-
-        Raises:
-            BaseException: The interruption, where that error is only a failure.
+        Raises the interruption, if there is one and that error is only a failure.
         """
         if note := self.text():
             cause.add_note(note)
@@ -145,9 +132,7 @@ def _closing_method(instance: Any) -> Callable[[], Any] | None:
 def close_all(instances: Iterable[object], loop_of: LoopOf | None = None) -> Failures:
     """Close everything that can be closed, in the order given, also after errors.
 
-    Args:
-        instances: The instances.
-        loop_of: Gives the event loop on which an async one is closed; else a new loop.
+    Async instances are closed on the loop that `loop_of` gives, else on a new one.
     """
     failures = Failures("closing")
     for instance in filter(is_closeable, instances):

@@ -109,10 +109,7 @@ _LATE: Final = "The branch was made, or joined, when its call was over; let it e
 class BranchPart:
     """A call's branch of a `Branchable` resource, with the branch's other attributes.
 
-    Args:
-        branch: The branch.
-        resource: The resource it is of.
-        joins: Whether the branch commits into that of the parent call, on its own success.
+    A branch that `joins` commits into that of the parent call, on its own success.
     """
 
     __slots__ = ("_done", "_resource", "branch", "joins")
@@ -179,10 +176,7 @@ class BranchPart:
 class ExclusivePart:
     """The use of an `Exclusive` resource by a call, with the lock held for it.
 
-    Args:
-        claim: The call's claim on the lock.
-        inherit: Returns the parent call's claim, which gets the lock when this one is rolled
-            back; None for a top-level call.
+    `inherit` returns the parent call's claim, which gets the lock at a rollback, if there is one.
     """
 
     __slots__ = ("_begun", "_done", "_inherit", "_savepoints", "claim", "exclusive")

@@ -146,11 +146,9 @@ def overrides(
 ) -> Iterator[tuple[str, Keys, Any]]:
     """Yield the variables that override something, in order, each with place and value.
 
-    Empty variables count as unset. The names of tables there are are recognised in upper case.
-
-    Raises:
-        ConfigurationError: For a TOOLSTILE_PLUGINS__ variable that names no key, for a
-            misspelt variable, and for a variable of a key that only a file can set.
+    Empty variables count as unset. The names of existing tables are recognised in upper case.
+    `ConfigurationError`: a variable names no key, is misspelt, or sets a key that only a file can
+    set.
     """
     for variable in sorted(environ):
         text = environ[variable]
@@ -230,9 +228,8 @@ TOO_LATE: Final = frozenset({"block", "plugin_files"})
 def overridden(settings: Settings, values: Mapping[str, Any]) -> Settings:
     """Return the settings with other values for dotted keys, such as `plugins.vfs.root`.
 
-    Raises:
-        ConfigurationError: When one of the host's own keys is unknown, comes too late, or has a
-            value that does not fit. A plugin's keys are checked with the rest of its table.
+    `ConfigurationError`: one of the host's own keys is unknown, comes too late, or has a value that
+    does not fit. A plugin's keys are checked with the rest of its table.
     """
     found = {_override_path(settings, key): value for key, value in values.items()}
     document = apply(found, {"plugins": settings.plugins})

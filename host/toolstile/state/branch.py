@@ -102,12 +102,7 @@ class Branch(Transaction):
         return Snapshot(self.id, tag, head, self._store.lineage)
 
     def restore(self, snapshot: Any) -> None:
-        """Put the state back, on this branch; counts as replacing every slice.
-
-        Raises:
-            SnapshotError: The snapshot is of another session, or holds a slice that is a LOG by
-                now.
-        """
+        """Put the state back, which counts as replacing all; `SnapshotError` if it does not fit."""
         head = fitting(snapshot, self._store)
         self._put_back(head.slices, head.records)
 
@@ -120,13 +115,9 @@ class Branch(Transaction):
         return self._store.face(self._store.cloned(id, self.snapshot().head))
 
     def changes(self) -> str:
-        """Return the changes made here, as JSON for `redo`.
+        """Return the changes as JSON for `redo`, without logs and the policies' records.
 
-        Logs and the policies' records are left out.
-
-        Raises:
-            CallClosed: The call is over.
-            SnapshotError: An event or item cannot be written as JSON.
+        `SnapshotError`: an event or item has no such form. `CallClosed`: the call is over.
         """
         if not self.log and self._closed is None:
             return redoing.NOTHING
@@ -135,15 +126,10 @@ class Branch(Transaction):
             return redoing.written(self.log)
 
     def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:
-        """Repeat the changes that another call made to its session.
+        """Repeat the changes of another call, from the text that `changes` returned there.
 
-        Args:
-            changes: The text that `changes` returned there.
-            kinds: Further types of events and items, unknown to the session.
-
-        Raises:
-            CallClosed: The call is over.
-            SnapshotError: It is malformed, or a type is unknown or has changed.
+        `kinds` has further types of events and items. `SnapshotError`: the text is malformed, or a
+        type is unknown or has changed. `CallClosed`: the call is over.
         """
         if changes != redoing.NOTHING:
             # Of two types of one name, as after a plugin was loaded again, the session's own.

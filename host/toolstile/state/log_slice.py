@@ -14,13 +14,8 @@ from toolstile_hookspecs.calls import ToolInvoked
 class Log:
     """The items of a LOG slice, for all the calls of a session at once.
 
-    Nothing is ever removed, so a version is made only for a reader.
-
-    Args:
-        items: The first items.
-
-    Attributes:
-        add: Adds one item that cannot change, at once and without a lock.
+    Nothing is ever removed, so a version is made only for a reader. `add` adds one item that cannot
+    change, at once and without a lock.
     """
 
     __slots__ = ("_items", "add")
@@ -54,14 +49,10 @@ class Log:
 class History:
     """The events of a session's calls: a `Log` with a bound, which drops the oldest first.
 
-    Two generations hold them. Where the younger one reaches half the bound, it becomes the
-    older one, and the older one goes: so between half the bound and the bound is kept, and
-    adding costs no copy.
-
-    Args:
-        events: The most events to keep, 0 for any number.
-        size: The most bytes of their arguments, texts and values, 0 for any number; a character
-            of a text counts as one.
+    Two generations hold them. Where the younger one reaches half the bound, it becomes the older
+    one, and the older one goes: so between half the bound and the bound is kept, and adding costs
+    no copy. The bounds are a number of `events`, and a `size` in bytes of their arguments, texts
+    and values, in which a character counts as one; 0 stands for none.
     """
 
     __slots__ = ("_generations", "_lock", "_most", "_most_bytes", "_size")

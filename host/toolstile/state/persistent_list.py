@@ -41,11 +41,9 @@ class Items:
         return cls(None, items, len(items), owner) if items else EMPTY
 
     def extended(self, owner: object, new: list[Any]) -> Items:
-        """Return the version with more items at the end.
+        """Return the version with more items, from a list that no other code keeps.
 
-        Args:
-            owner: Who adds; appends in place where the list is its own.
-            new: The items, in a list that no other code keeps.
+        They are appended in place if the list is the owner's.
         """
         if not new:
             return self

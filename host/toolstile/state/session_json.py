@@ -120,13 +120,9 @@ def _malformed(what: str) -> SnapshotError:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A moment of a session's state: its STATE slices and its policies' records.
+    """A moment of a session's state: its STATE slices and its policies' records, with a tag.
 
-    Args:
-        session_id: The session it is of.
-        tag: The name that its maker gave it.
-        head: The state.
-        lineage: An object that the session and its clones share; None if it was read from JSON.
+    The session and its clones share `lineage`; it is None for a snapshot that was read from JSON.
     """
 
     session_id: str

@@ -156,13 +156,8 @@ FROZEN = (
 class Cell(CallSlice):
     """One STATE slice on a branch, and the view of it that the handler uses.
 
-    Every write is kept as a reducer with its event, so that it can be applied again where
-    other calls have added to the slice meanwhile.
-
-    Args:
-        owner: The branch.
-        kind: The type of the items.
-        origin: The version that the branch started from.
+    Every write is kept as a reducer with its event, so that it can be applied again where other
+    calls have added to the slice since `origin`, the version that the branch started from.
     """
 
     __slots__ = (

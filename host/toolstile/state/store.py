@@ -56,11 +56,7 @@ def cleared(items: Sequence[Any], event: Any) -> Sequence[Any]:
 def reduced(
     kind: type[Any], items: Items, reducer: Reducer, event: Any, owner: object
 ) -> tuple[Items, bool]:
-    """Apply a reducer to the items of a slice; the owner will hold the new items.
-
-    Returns:
-        The items after, and whether they are more than those before with some added.
-    """
+    """Apply a reducer; return the items, held by the owner, and whether it did more than add."""
     view = ItemsView(items)
     result = reducer(view, event)
     if isinstance(result, Append):
@@ -172,10 +168,8 @@ Slices = Mapping[Any, Items]
 class Head(NamedTuple):
     """One state of a session; replaced, never changed.
 
-    Args:
-        slices: The STATE slices; the same object as long as none has changed.
-        records: The records of the policies.
-        epoch: How often the session was restored, reset or cleared from outside a call.
+    `slices` stays the same object as long as none has changed. `epoch` counts how often the session
+    was restored, reset or cleared from outside a call.
     """
 
     slices: Slices

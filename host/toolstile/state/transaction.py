@@ -26,14 +26,8 @@ _NONE_ANY_MORE: Final[set[Transaction]] = set()
 class Transaction:
     """A base, pinned as it was at the fork, with a read set and a write set over it.
 
-    Args:
-        store: The session's store.
-        parent: The transaction that is the base; None where the session is.
-
-    Attributes:
-        frozen: Whether writes are refused, and reads do not count.
-        lock: Held during writes.
-        log: The changes that were made here, in their order.
+    The base is the session if there is no parent. Once `frozen`, writes are refused, and reads do
+    not count. Writes hold the lock. `log` has the changes in their order.
     """
 
     # Slots, all of them filled: a fork is on every call's path.

@@ -208,11 +208,7 @@ SCENES: Final[Sequence[tuple[str, Callable[[_Stage], Proof]]]] = (
 
 
 def demo(args: argparse.Namespace) -> int:
-    """Show the scenes; 1 if a proof fails.
-
-    Raises:
-        UsageError: When the folder to keep cannot be made.
-    """
+    """Show the scenes; 1 if a proof fails, `UsageError` if the folder to keep cannot be made."""
     began = time.monotonic()
     told: list[dict[str, Any]] = []
     with TemporaryDirectory(prefix="toolstile-demo-") as temporary:

@@ -27,11 +27,7 @@ from toolstile_hookspecs import CONTRACT_VERSION
 
 
 def new(args: argparse.Namespace) -> int:
-    """Write a package for a new plugin, and print the next steps.
-
-    Raises:
-        UsageError: When its name cannot be taken, or its folder not be made; nothing is written.
-    """
+    """Write a package for a new plugin, and print the next steps; `UsageError` writes nothing."""
     try:
         names = names_for(args.name)
         folder, written = write_package(names, args.kind, args.path)

@@ -92,11 +92,7 @@ def toolstile_commands() -> list[Command]:
 
 
 def work_on_a_copy(args: argparse.Namespace) -> dict[str, str]:
-    """Return the setting that makes the workspace a fresh copy.
-
-    Raises:
-        ConfigurationError: If the example's session would change files of the user.
-    """
+    """Make the workspace a fresh copy; refuse to change files of the user by the session."""
     if getattr(args, "workspace", None) is not None:
         if args.command == "run" and args.file is None:
             raise ConfigurationError(

@@ -288,12 +288,9 @@ SYMBOLS: Final = {
 
 
 def limited(work: Callable[[], Any], config: AstevalConfig) -> Any:
-    """Return the value of `work`, plain data, from a forked process with limits.
+    """Return the plain value of `work` from a forked process; `CodeError` names a limit it meets.
 
     In a process, because Python checks limits only between two steps, and the kernel at any time.
-
-    Raises:
-        CodeError: The work raises one, or meets a limit, which the text names.
     """
     read, write = os.pipe()
     with warnings.catch_warnings():

@@ -93,11 +93,7 @@ _ALL: Final = Rights("", may_make=True, lacks={})
 
 
 class Versions:
-    """The parts that stores require, and whether their tables have the known version.
-
-    Attributes:
-        identities: The identities of checked tables, by the part's name.
-    """
+    """The parts that stores require, and the `identities` of tables whose version was checked."""
 
     def __init__(self) -> None:
         self._wanted: dict[str, Part] = {}

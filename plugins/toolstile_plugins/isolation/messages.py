@@ -92,15 +92,9 @@ class Call:
 class Start:
     """Run this handler.
 
-    Args:
-        module: The module of the handler.
-        file: The file of that module, in case the module cannot be imported by name.
-        name: The qualified name of the handler.
-        path: The parent's `sys.path`.
-        python_path: The parent's `PYTHONPATH`, for programs that the handler starts.
-        tool: The name of the tool.
-        decorated: Whether the tool is a function tool, so that its signature is sufficient.
-        types: The places of the types of params and value, None for a type without a place.
+    Its module is imported by name, else from `file`. `python_path` is for programs that the handler
+    starts. Of a `decorated` tool the signature is sufficient. `types` has the places of the types
+    of params and value, None for a type without a place.
     """
 
     module: str
@@ -139,14 +133,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Done:
-    """The handler has ended.
+    """The handler has ended, with a `fault` or a value as JSON, by the tool's codec.
 
-    Args:
-        value: The returned value as JSON, by the tool's codec; None for the value None.
-        message: The message of the returned `ToolResult`; None if the handler returned a value.
-        success: The success of the `ToolResult`.
-        excluded: Whether the `ToolResult` excludes the value from contexts.
-        fault: The raised exception.
+    `message`, `success` and `excluded` are those of a returned `ToolResult`.
     """
 
     value: str | None = None

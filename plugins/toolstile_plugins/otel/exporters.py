@@ -43,9 +43,7 @@ def exporting(where: str) -> Generator[Providers]:
     """Give providers that export to the configured place, within the block.
 
     The first providers in a process become the global ones, so that handlers can use them.
-
-    Raises:
-        ConfigurationError: If an exporter is not installed, or the file cannot be written.
+    `ConfigurationError`: an exporter is not installed, or the file cannot be written.
     """
     with ExitStack() as stack:
         exporters: list[Exporter] = []

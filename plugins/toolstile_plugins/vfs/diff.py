@@ -345,11 +345,9 @@ def told(layer: Layer) -> str:
 
 
 def redo(layer: Layer, text: str) -> None:
-    """Make recorded changes on a layer without changes.
+    """Make recorded changes on a layer without changes; `SnapshotError` for another text.
 
-    Raises:
-        ConflictError: A path that the other call read has changed; names all such paths.
-        SnapshotError: The text is not from `told`.
+    A `ConflictError` names all paths that the other call read and that have changed.
     """
     try:
         changes = _adapter().validate_json(text)

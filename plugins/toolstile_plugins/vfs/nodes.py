@@ -45,11 +45,7 @@ def unusable(text: str, for_operator: str) -> OSError:
 
 
 class Content(Protocol):
-    """The content of a file, in memory or elsewhere.
-
-    Attributes:
-        size: In bytes.
-    """
+    """The content of a file, in memory or elsewhere; its `size` is in bytes."""
 
     __slots__ = ()
 

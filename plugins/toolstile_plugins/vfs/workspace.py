@@ -315,12 +315,7 @@ class WorkspaceBranch:
         return told(self._layer)
 
     def redo(self, text: str) -> None:
-        """Make the changes of another call, from the text of its `told`.
-
-        Raises:
-            ConflictError: A file that the other call read has changed.
-            SnapshotError: The text is not from `told`.
-        """
+        """Make the changes of another call, from the text of its `told`; see `diff.redo`."""
         redo(self._layer, text)
 
     def keep_former(self, directory: str, note: Any) -> None:
@@ -340,14 +335,10 @@ class WorkspaceBranch:
         return take_back(self._layer, root, self.resource.put_back, text)
 
     def prepare(self) -> Awaitable[None] | None:
-        """Check the reads and prepare the changes.
+        """Check the reads and prepare the changes; awaitable while another commit goes on.
 
-        Returns:
-            None when done, or an awaitable while another commit has the workspace.
-
-        Raises:
-            ConflictError: A file that this call read has changed.
-            CallRefused: The changes cannot be kept, for example because the disk is full.
+        `ConflictError`: a file that this call read has changed. `CallRefused`: the changes cannot
+        be kept, for example because the disk is full.
         """
         with _refusing():
             prepared = self._attempt()

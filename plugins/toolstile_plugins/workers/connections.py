@@ -33,10 +33,8 @@ _PAUSE: Final = 0.1
 class HostAddress(NamedTuple):
     """The address of a host, for the handler of one call.
 
-    Args:
-        place: `HOST:PORT`, or the path of a Unix socket.
-        token: Identifies the call; the host accepts one handler at a time.
-        certificate: The SHA-256 of the certificate of the host, None for a Unix socket.
+    `place` is `HOST:PORT`, or the path of a Unix socket. `token` identifies the call. `certificate`
+    is the SHA-256 of the host's certificate, None for a Unix socket.
     """
 
     place: str
@@ -124,10 +122,7 @@ class HandlerConnections:
     """Accepts connections of handlers, one at a time for each call.
 
     Handlers on this machine use a Unix socket that only this user can open; handlers on other
-    machines use TLS. A handler identifies its call by a token that was sent with the call.
-
-    Args:
-        address: The `HOST` or `HOST:PORT` for handlers on other machines; None for this machine.
+    machines use TLS at `address`, `HOST` or `HOST:PORT`. A handler identifies its call by a token.
     """
 
     def __init__(self, address: str | None) -> None:

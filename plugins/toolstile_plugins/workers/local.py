@@ -143,10 +143,7 @@ class Standing(NamedTuple):
 class CallQueue(SqlTables):
     """The calls, their marks and their workers; each method is one transaction.
 
-    Args:
-        path: The file.
-        durability: Whether a start waits for the disk; see `Durability`.
-        lease: Seconds after which a worker without a heartbeat counts as dead.
+    A worker without a heartbeat for `lease` seconds counts as dead.
     """
 
     _database: SqliteFile

@@ -38,9 +38,6 @@ def checking(context: ToolContext, what: str) -> Generator[Checks]:
     """Give the checks of a call, and turn errors of the file system into messages for models.
 
     Messages begin with `what`, such as `Cannot read a.txt`.
-
-    Raises:
-        ToolValidationError: Instead of an `OSError` or `ValueError`, or without a workspace.
     """
     files = context.filesystem
     if files is None:
