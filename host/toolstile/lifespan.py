@@ -21,7 +21,7 @@ _HOOK: Final = "toolstile_lifespan"
 
 
 class Lifespans:
-    """The entered lifespans of a host, the calls under way, and the calls that `leaving` wait for."""
+    """The entered lifespans of a host; those in `leaving` wait for calls under way."""
 
     def __init__(self) -> None:
         self.calls: set[object] = set()

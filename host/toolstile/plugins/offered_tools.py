@@ -48,7 +48,7 @@ Precedence = tuple[Any, ...]
 
 
 class Dependency(NamedTuple):
-    """A tool that another one calls, and bounds of its version; None if they cannot be read."""
+    """A tool that another tool calls, and bounds of its version; None if they cannot be read."""
 
     name: str
     bounds: tuple[tuple[Callable[[Any, Any], bool], Precedence], ...] | None

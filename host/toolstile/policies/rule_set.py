@@ -67,7 +67,7 @@ class Governed(Protocol):
 
 
 class PromptRules:
-    """The rules that apply at this moment to the tools of a prompt; `shared` are those of all."""
+    """The rules that apply at this moment to the tools of a prompt; `shared` apply to all."""
 
     def __init__(
         self,

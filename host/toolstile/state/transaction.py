@@ -26,7 +26,7 @@ _NONE_ANY_MORE: Final[set[Transaction]] = set()
 class Transaction:
     """A base, pinned as it was at the fork, with a read set and a write set over it.
 
-    The base is the session if there is no parent. Once `frozen`, writes are refused, and reads do
+    Without a parent, the base is the session. Once `frozen`, writes are refused, and reads do
     not count. Writes hold the lock. `log` has the changes in their order.
     """
 

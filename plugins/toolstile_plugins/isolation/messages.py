@@ -135,7 +135,7 @@ class Answer:
 class Done:
     """The handler has ended, with a `fault` or a value as JSON, by the tool's codec.
 
-    `message`, `success` and `excluded` are those of a returned `ToolResult`.
+    `message`, `success` and `excluded` come from a returned `ToolResult`.
     """
 
     value: str | None = None

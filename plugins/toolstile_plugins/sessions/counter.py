@@ -86,7 +86,7 @@ class BaseCounter(ABC):
 
 
 class MemoryCounter(BaseCounter):
-    """A `Counter` in memory; its sums include those of `over`, which stays unchanged."""
+    """A `Counter` in memory; sums include those in `over`, which stays unchanged."""
 
     database = None
 

@@ -335,7 +335,7 @@ class WorkspaceBranch:
         return take_back(self._layer, root, self.resource.put_back, text)
 
     def prepare(self) -> Awaitable[None] | None:
-        """Check the reads and prepare the changes; awaitable while another commit goes on.
+        """Check the reads and prepare the changes; awaitable during another commit.
 
         `ConflictError`: a file that this call read has changed. `CallRefused`: the changes cannot
         be kept, for example because the disk is full.
