@@ -9,7 +9,7 @@ from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.job import Step
 from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall
-from toolstile.pipeline.cards import Card
+from toolstile.pipeline.cards import Card, life_in_turn
 from toolstile.pipeline.environment import Environment
 from toolstile.pipeline.stages import life_of
 from toolstile_hookspecs import ForeignCall, Outcome, ToolCall, ToolstileError
@@ -33,11 +33,15 @@ def batch_of(
             f"`using` has {len(using)} entries for {len(made)} calls; give one callable, or None, "
             "for each call, in their order"
         )
-    order = BatchOrder(len(made), Card(len(made)) if executor.asks_by_turn else None)
-    return [
+    card = Card(len(made)) if executor.asks_by_turn else None
+    order = BatchOrder(len(made), card)
+    active = [
         ActiveCall(executor, call, batch=order, index=index, on_loop=on_loop, using=given)
         for index, (call, given) in enumerate(zip(made, using or [None] * len(made), strict=True))
     ]
+    if card is not None:
+        card.calls = active
+    return active
 
 
 def lives_of(
@@ -49,7 +53,10 @@ def lives_of(
         if not calls[index].ended:
             calls[index].end()
 
-    return [life_of(call) for call in calls], end
+    lives = [life_of(call) for call in calls]
+    if calls and calls[0].batch is not None and calls[0].batch.card is not None:
+        lives = [life_in_turn(*each) for each in zip(calls, lives, strict=True)]
+    return lives, end
 
 
 def each_where_awaited(

@@ -614,7 +614,7 @@ class Transaction(Executor):
         self.id, self.deadline = root.call_made.id, root.deadline
         self.context_fields = {**self.context_fields, "transaction": root.context}
         self.event_fields = {**self.event_fields, "transaction": self.id}
-        self._decided, self._ends, self._is_given_up = OneShotGate(), list[tuple[int]](), False
+        self.decided, self._ends, self._is_given_up = OneShotGate(), list[tuple[int]](), False
         self._stop_timer: Callable[[], None] = lambda: None
         if timeout is not None:
             # It must not keep a forgotten transaction alive.
@@ -658,21 +658,21 @@ class Transaction(Executor):
             TransactionFailed: Nothing was kept, because of a conflict, a rule or a participant, or
                 it is unknown which changes were kept. Says which of them, and why.
         """
-        self._raise(self.engine.sync.drive(self._end(on_loop=False)))
+        self._raise(self.engine.sync.drive(self.end(on_loop=False)))
 
     async def acommit(self) -> None:
         """Keep everything; see `commit`."""
-        self._raise(await self.engine.asynchronous.drive(self._end(on_loop=True)))
+        self._raise(await self.engine.asynchronous.drive(self.end(on_loop=True)))
 
     def rollback(self, reason: str = "It was rolled back.") -> None:
         """Put everything back; after the end it does nothing."""
         self._is_given_up = True
-        self.engine.sync.drive(self._end(reason, on_loop=False))
+        self.engine.sync.drive(self.end(reason, on_loop=False))
 
     async def arollback(self, reason: str = "It was rolled back.") -> None:
         """Put everything back; see `rollback`."""
         self._is_given_up = True
-        await self.engine.asynchronous.drive(self._end(reason, on_loop=True))
+        await self.engine.asynchronous.drive(self.end(reason, on_loop=True))
 
     def close(self) -> None:
         """Roll it back, if it has not ended; the resources are its executor's."""
@@ -681,7 +681,7 @@ class Transaction(Executor):
     def retire(self, why: str = _HOST_CLOSED) -> None:
         """Refuse calls from now on, and put everything back."""
         self.runtime.tell_abandoned(self)
-        self.engine.sync.drive(self._end(why, on_loop=False))
+        self.engine.sync.drive(self.end(why, on_loop=False))
 
     def __enter__(self) -> Self:
         # A call in the block that would wait for a lock of the transaction is refused at once.
@@ -719,9 +719,9 @@ class Transaction(Executor):
         )
 
     def _end_aside(self, reason: str) -> None:
-        self.engine.sync.drive(self._end(reason, on_loop=False))
+        self.engine.sync.drive(self.end(reason, on_loop=False))
 
-    def _end(self, reason: str | None = None, *, on_loop: bool) -> Generator[Step, Any, Any]:
+    def end(self, reason: str | None = None, *, on_loop: bool) -> Generator[Step, Any, Any]:
         """Keep everything, or put it back for a reason; return the exception that prevented it."""
         if self._process != os.getpid():
             raise StateError(OF_PARENT)
@@ -729,14 +729,14 @@ class Transaction(Executor):
         self._ends.append(thread)
         if (first := self._ends[0]) is not thread:
             # A signal handler, or another task, would keep this very thread from ending it.
-            if not self._decided.granted and (on_loop or first != thread):
-                yield WaitFor(self._decided, ENDLESS)
+            if not self.decided.granted and (on_loop or first != thread):
+                yield WaitFor(self.decided, ENDLESS)
             return None
         root, error = self._root, None
         try:
             for each in list(self.transactions):
                 why = "The transaction around it has ended."
-                yield from each._end(why, on_loop=on_loop)  # noqa: SLF001 - of the same class
+                yield from each.end(why, on_loop=on_loop)
             if reason is None:
                 with suppress(GeneratorExit):
                     yield from root.finish(self, on_loop=on_loop)
@@ -767,7 +767,7 @@ class Transaction(Executor):
         finally:
             self._stop_timer()
             self.refuse(f"{root.name} has ended. Dispatch by its executor, or begin another.")
-            self._decided.open()
+            self.decided.open()
         if reason is not None and error is not None:
             raise error
         return error

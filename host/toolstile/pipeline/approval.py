@@ -117,12 +117,13 @@ def _bind(call: ActiveCall, answer: ApprovalAnswer, *, has_run: bool) -> Staged:
     """
     if answer.token is not None:
         resumption = Resumption(answer.token, answer)
-        yield from _use_up_now(call)
+        yield from use_up_now(call)
         with _refusing(call, _NOT_KEPT if has_run else _NOTHING_RAN):
             yield from off_loop(call, partial(_take_back, call, resumption))
 
 
-def _use_up_now(call: ActiveCall) -> Staged:
+def use_up_now(call: ActiveCall) -> Staged:
+    """Use the token up that a call of a stored session came with, before the call is decided."""
     if ticket_of(call) is not None:
         yield from off_loop(call, partial(use_up, call))
 
@@ -206,7 +207,7 @@ def approve(
             Status.DENIED, _unanswered(call, reasons, answer, has_run=diff is not None)
         )
     if answer.answer in {Answer.DENIED, Answer.PENDING}:
-        yield from _use_up_now(call)
+        yield from use_up_now(call)
         _refuse_denied(call, answer, request)
     yield from _bind(call, answer, has_run=diff is not None)
     return answer
@@ -367,9 +368,7 @@ def ask_within(
 def _unanswered(
     call: ActiveCall, reasons: Iterable[str], answer: ApprovalAnswer, *, has_run: bool
 ) -> str:
-    why = f" {as_sentence(answer.reason.strip())}" if answer.reason else ""
-    kept = _NOT_KEPT if has_run else ""
-    return f"{_needs(call, reasons)}.{why}{kept} {_INSTEAD}"
+    return refusal_of(_needs(call, reasons), answer, _NOT_KEPT if has_run else "")
 
 
 def _refuse_denied(call: ActiveCall, answer: ApprovalAnswer, request: ApprovalRequest) -> None:
@@ -391,9 +390,17 @@ def _refuse_denied(call: ActiveCall, answer: ApprovalAnswer, request: ApprovalRe
         msg = f"{call.name} waits for a person's approval.{kept or _NOTHING_RAN} {later}"
         raise CallRejected(Status.PENDING, msg)
     if answer.answer is Answer.DENIED:
-        reason = f": {as_sentence(answer.reason.strip())}" if answer.reason else "."
-        msg = f"A person did not approve {call.name}{reason}{kept} Do not retry it unchanged."
-        raise CallRejected(Status.DENIED, msg)
+        raise CallRejected(Status.DENIED, refusal_of(call.name, answer, kept))
+
+
+def refusal_of(name: str, answer: ApprovalAnswer, kept: str = _NOT_KEPT) -> str:
+    """Return the model's text about a call that a person, or no person, has refused."""
+    reason = as_sentence(answer.reason.strip()) if answer.reason else ""
+    if not answer.answered:
+        why = f" {reason}" if reason else ""
+        return f"{name}.{why}{kept} {_INSTEAD}"
+    why = f": {reason}" if reason else "."
+    return f"A person did not approve {name}{why}{kept} Do not retry it unchanged."
 
 
 def _settle_call(call: ActiveCall) -> None:

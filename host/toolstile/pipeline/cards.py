@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from copy import copy
 from typing import Any, Final
 
-from toolstile.drivers.job import Staged, WaitFor
-from toolstile.pipeline.approval import ask_within, read_answer
+from toolstile.drivers.job import Staged, Step, WaitFor
+from toolstile.drivers.limit import ENDLESS
+from toolstile.pipeline.approval import ask_within, read_answer, refusal_of, use_up_now
 from toolstile.pipeline.batch import BatchOrder, Milestone
 from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.commit import undo
 from toolstile.resources.exclusive import OneShotGate
-from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Outcome,
+    Status,
+    ToolResult,
+    TransactionStatus,
+)
 from toolstile_hookspecs.execution.approval_card import ApprovalCard
 
+_STATUS: Final = {
+    TransactionStatus.CONFLICT: Status.CONFLICT,
+    TransactionStatus.UNKNOWN: Status.UNKNOWN,
+}
 _LEFT_OPEN: Final = ApprovalAnswer.unanswered("The questions of this turn were not answered.")
 
 
@@ -20,14 +34,20 @@ class Card(BatchOrder):
     """The questions of a batch; a call passes it with a question, or when it has none.
 
     Attributes:
+        calls: The calls of the batch.
         rows: The requests, by the places of their calls.
         answered: Opens when the person has answered, or cannot any more.
+        work: The transaction of the calls; False if each is kept alone, None until that is known.
+        stopped: Why nothing of the turn is kept, if one of its calls was interrupted.
     """
 
-    __slots__ = ("_answers", "answered", "rows")
+    __slots__ = ("_answers", "answered", "calls", "rows", "stopped", "work")
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
+        self.calls: Sequence[ActiveCall] = ()
+        self.work: Any = None
+        self.stopped: str | None = None
         self.rows: dict[int, ApprovalRequest] = {}
         self.answered = OneShotGate()
         self._answers: Mapping[str, ApprovalAnswer] = {}
@@ -56,6 +76,101 @@ class Card(BatchOrder):
                 request.withdrawn.cancel()
                 raise
         return self._answers.get(call.call_made.id, _LEFT_OPEN)
+
+    def take_in(self, call: ActiveCall) -> Staged:
+        """Make an admitted call part of the transaction of its turn, if the turn is one."""
+        executor: Any = call.executor
+        if self.work is None:
+            self.work = executor.transaction("turn") if self._is_one(call) else False
+            if self.work:
+                self.work.within.approves = self.work.within.is_turn = True
+        if self.work:
+            # Because the decision of the turn, not that of the call, would use the token up.
+            yield from use_up_now(call)
+            yield from undo(call)
+            call.executor, call.opened = self.work, False
+            call.renew()
+
+    def _is_one(self, call: ActiveCall) -> bool:
+        """Tell whether a person is asked about calls that can be kept by one decision."""
+        left = [each for each in self.calls if not each.ended]
+        is_asked = bool(self.rows) or any(
+            each.asks or each.resumption or _may_be_asked_about(each) for each in left
+        )
+        within = call.executor.within
+        return (
+            is_asked
+            and len(left) > 1
+            and all(each.tool.contained for each in left)
+            and not (call.executor.dry_run or (within is not None and within.approves))
+        )
+
+
+def _may_be_asked_about(call: ActiveCall) -> bool:
+    """Tell whether a rule may ask about the files that the call will have changed."""
+    plan = call.plan
+    return plan is not None and bool(plan.change_checks) and plan.tool.category != "read"
+
+
+def life_in_turn(call: ActiveCall, life: Staged) -> Staged:
+    """Take a call of a turn to its end, and to that of the turn's transaction, if there is one."""
+    assert call.batch is not None  # noqa: S101 - only calls of a batch have a card
+    card: Card = call.batch.card
+    others = call.batch.after_all(Milestone.ENDED)
+    outcome, raised = yield from _caught(life)
+    if work := card.work:
+        if raised is None or isinstance(raised, Exception):
+            raised = (yield from _caught(_passing(others)))[1] or raised
+        if _interrupts(raised):
+            card.stopped = "It was interrupted."
+        if others.granted or (card.stopped and outcome is not None):
+            ending: Staged = work.end(card.stopped, on_loop=call.on_loop)
+            error = yield from ending
+            if not work.decided.granted:
+                yield WaitFor(work.decided, ENDLESS)
+            card.calls = ()
+            raised = error if _interrupts(error) else raised
+    if raised is not None:
+        raise raised
+    return _as_kept(outcome, work) if work else outcome
+
+
+def _caught(steps: Staged) -> Generator[Step, Any, tuple[Any, BaseException | None]]:
+    """Return the value of the steps, and the exception that they have raised, if any."""
+    try:
+        return (yield from steps), None
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - raised when the turn has ended
+        return None, error
+
+
+def _passing(gate: OneShotGate) -> Staged:
+    yield WaitFor(gate, ENDLESS)
+
+
+def _interrupts(error: BaseException | None) -> bool:
+    return error is not None and not isinstance(error, Exception)
+
+
+def _as_kept(outcome: Any, work: Any) -> Outcome:
+    """Return the outcome of a call whose turn has ended; an error if the call is not kept."""
+    root, ended, event = work.within, work.ended, copy(outcome.event)
+    error: BaseException | None = root.told[2]
+    if (refused := root.refused.get(outcome.call.id)) is not None:
+        status, text = Status.DENIED, refusal_of(event.tool_name, refused)
+    elif not outcome.success or ended.status is TransactionStatus.COMMITTED:
+        return outcome  # type: ignore[no-any-return]
+    else:
+        status = _STATUS.get(ended.status, getattr(error, "status", Status.ERROR))
+        text = ended.reason
+        if root.name not in text:
+            text = f"{root.name} was not kept: {text}"
+    result: ToolResult[Any] = ToolResult.error(event.hide(text))
+    more = {"text": result.message, "data": None, "error": error, "rolled_back": True}
+    told: dict[str, Any] = vars(event)
+    told.update(status=status, stage=root.stage, result=result, **more)
+    return Outcome(event, result)
 
 
 def answers_to(call: ActiveCall, card: ApprovalCard, needs: str) -> Staged:

@@ -342,6 +342,8 @@ def wait_for_place(call: ActiveCall, plan: ToolPlan) -> Staged:
     if call.batch is not None:
         call.passed(Milestone.ADMITTED)
         yield WaitFor(call.batch.after_all(Milestone.ADMITTED), call.limit_without_timeout())
+        if call.batch.card is not None:
+            yield from call.batch.card.take_in(call)
     if plan.tool.concurrency == "serial":
         call.passed(Milestone.FORKED if plan.executes else Milestone.CLAIMED)
         yield from take_serial(call, plan)

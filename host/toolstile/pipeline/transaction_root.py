@@ -44,6 +44,7 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     ConflictError,
     Deadline,
+    Stage,
     Status,
     ToolCall,
     ToolContext,
@@ -98,6 +99,8 @@ class TransactionRoot(ActiveCall):
         joined: The calls whose changes are part of it, in order.
         calls: All calls that have ended, in order, for a second run.
         is_over: Whether its end is decided.
+        is_turn: Whether the host has begun it for a turn; its card shows only calls that ask.
+        refused: The answers of a person to calls that are left out, by the ids of the calls.
         inner: The events of the savepoints that are part of it; they end as it does.
     """
 
@@ -114,6 +117,8 @@ class TransactionRoot(ActiveCall):
         self.title = title
         self.keeps = keeps
         self.approves = approves
+        self.is_turn = False
+        self.refused: dict[str, ApprovalAnswer] = {}
         # The diff that a person has approved, and whether the calls must run again to keep it.
         self._agreed: str | None = None
         self._is_put_back = False
@@ -144,7 +149,7 @@ class TransactionRoot(ActiveCall):
     @property
     def name(self) -> str:
         """The name in messages."""
-        return f"The transaction {self.title!r}"
+        return "This turn" if self.is_turn else f"The transaction {self.title!r}"
 
     @property
     def parts(self) -> list[Joined]:
@@ -228,7 +233,8 @@ class TransactionRoot(ActiveCall):
             # Calls that are about to join have the turn; later ones find it taken until the end.
             if (gate := self.child_turns().take(self)) is not None:
                 yield WaitFor(gate, self.limit_without_timeout())
-            if self.approves and self.joined:
+            asks = any(each.call.asks for each in self.joined) or not self.is_turn
+            if self.approves and self.joined and asks:
                 yield from self._ask(work)
             yield from self._keep(work)
             self._let_all_go()
@@ -289,6 +295,7 @@ class TransactionRoot(ActiveCall):
         first, and done again after the answer.
         """
         while True:
+            self.stage = Stage.APPROVE
             # First, because the diff begins with the paths that the rules ask about.
             yield from self._check_changes(work)
             diff = yield from self.changes()
@@ -308,6 +315,7 @@ class TransactionRoot(ActiveCall):
             answers = yield from answers_to(self, card, f"{self.name} needs a person's approval")
             self.check_limits()
             refused = {id_: answer for id_, answer in answers.items() if not _agrees(answer)}
+            self.refused |= refused
             if not refused:
                 self._agreed = diff
                 return

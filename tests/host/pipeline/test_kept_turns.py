@@ -1,0 +1,318 @@
+# ruff: noqa: SIM117 - the host is opened before its executors
+"""A turn whose questions a person has answered is kept by one decision."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from toolstile import Host, Settings
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    Binding,
+    PolicyDecision,
+    Status,
+    ToolCall,
+    ToolContext,
+    hookimpl,
+    tool,
+)
+
+from .test_cards import Note, Person, Till, by_text, notes, ring, send
+
+
+@tool(contained=True, requires_confirmation=True)
+def write(text: str, context: ToolContext) -> str:
+    """Add a note."""
+    context.session[Note].append(Note(text))
+    return f"wrote {text}"
+
+
+@tool(contained=True)
+def note(text: str, context: ToolContext) -> str:
+    """Add a note."""
+    context.session[Note].append(Note(text))
+    return f"noted {text}"
+
+
+@tool(contained=True, requires_confirmation=True)
+def count(text: str, context: ToolContext) -> str:
+    """Count the notes."""
+    context.session[Note].append(Note(f"{len(context.session[Note].all())}{text}"))
+    return f"counted {len(context.session[Note].all())}"
+
+
+@tool(contained=True, requires_confirmation=True)
+def fail(text: str) -> str:
+    """Fail."""
+    raise ValueError(text)
+
+
+@tool(contained=True, requires_confirmation=True)
+def leave(text: str) -> str:
+    """End the program."""
+    raise SystemExit(text)
+
+
+class Watcher:
+    def __init__(self):
+        self.ended, self.events, self.rolled_back = [], [], []
+
+    @hookimpl
+    def toolstile_transaction(self, event):
+        self.ended.append(event)
+
+    @hookimpl
+    def toolstile_telemetry(self, event):
+        self.events.append(event)
+
+    @hookimpl
+    def toolstile_rollback(self, context, reason):
+        self.rolled_back.append(context.tool_call.id)
+
+
+@pytest.fixture
+def watcher():
+    return Watcher()
+
+
+def opened(person, watcher, by="turn", **more):
+    settings = Settings(approve_by=by, approve_diff=more.pop("approve_diff", False))
+    tools = [write, note, count, fail, leave, send, ring]
+    more = {"approver": person, "plugins": [watcher], **more}
+    return Host(discover=False, tools=tools, settings=settings, **more)
+
+
+def made(*calls):
+    return [ToolCall(name, {"text": text}) for name, text in (each.split() for each in calls)]
+
+
+def run_sync(tools, batch):
+    return tools.dispatch_all(batch)
+
+
+def run_async(tools, batch):
+    return asyncio.run(tools.adispatch_all(batch))
+
+
+def run_each(tools, batch):
+    async def run():
+        each = tools.adispatch_each(batch)
+        return await asyncio.gather(*reversed(each), return_exceptions=True)
+
+    return asyncio.run(run())[::-1]
+
+
+RUNS = pytest.mark.parametrize("run", [run_sync, run_async, run_each])
+
+
+@RUNS
+@pytest.mark.parametrize("diff", [False, True])
+def test_an_approved_turn_is_one_decision(run, diff, watcher):
+    person = Person()
+    batch = made("write a", "note b", "write a")
+    with opened(person, watcher, approve_diff=diff) as host, host.executor() as tools:
+        outcomes = run(tools, batch)
+        assert notes(tools) == ["a", "b", "a"]
+    assert [each.text for each in outcomes] == ["wrote a", "noted b", "wrote a"]
+    [ended] = watcher.ended
+    assert (ended.status, ended.calls) == ("committed", tuple(each.id for each in batch))
+    assert {each.transaction for each in watcher.events} == {ended.id}
+    [card] = person.cards
+    assert [row.params.text for row in card.rows] == (["a", "b", "a"] if diff else ["a", "a"])
+    assert (card.diff is not None) is diff
+    assert person.requests == []
+    if diff:
+        assert "added 3" in card.diff
+
+
+@RUNS
+@pytest.mark.parametrize("diff", [False, True])
+def test_a_refused_row_is_left_out_and_has_its_own_denial(run, diff, watcher):
+    person = Person(by_text(a=True, b=ApprovalAnswer.deny("not b"), c=True))
+    batch = made("write a", "write b", "write c")
+    with opened(person, watcher, approve_diff=diff) as host, host.executor() as tools:
+        outcomes = run(tools, batch)
+        assert notes(tools) == ["a", "c"]
+    assert [each.status for each in outcomes] == ["succeeded", "denied", "succeeded"]
+    assert "A person did not approve write: not b." in outcomes[1].text
+    assert outcomes[1].event.rolled_back is diff
+    assert watcher.ended[0].calls == (batch[0].id, batch[2].id)
+    assert len(person.cards) == (2 if diff else 1)
+
+
+@RUNS
+def test_a_turn_refused_as_a_whole_leaves_nothing(run, watcher):
+    person = Person(ApprovalAnswer.deny("not today"))
+    batch = made("write a", "note b", "write c")
+    with opened(person, watcher, approve_diff=True) as host, host.executor() as tools:
+        outcomes = run(tools, batch)
+        assert notes(tools) == []
+    assert {each.status for each in outcomes} == {Status.DENIED}
+    names = [each.text.partition(": not today. Nothing of it is kept.")[0] for each in outcomes]
+    assert names == [f"A person did not approve {name}" for name in ("write", "note", "write")]
+    assert watcher.rolled_back == [each.id for each in reversed(batch)]
+
+
+@RUNS
+def test_a_turn_that_conflicts_is_an_error_of_each_of_its_calls(run, watcher):
+    def think(card):
+        elsewhere.dispatch(ToolCall("note", {"text": "other"}))
+        return True
+
+    batch = made("count a", "write b")
+    with opened(Person(think), watcher, approve_diff=True) as host:
+        with host.executor() as tools, host.executor(session=tools.session) as elsewhere:
+            outcomes = run(tools, batch)
+            assert notes(tools) == ["other"]
+    assert {each.status for each in outcomes} == {Status.CONFLICT}
+    assert all("Nothing" in each.text or "not kept" in each.text for each in outcomes)
+    assert {each.is_error for each in outcomes} == {True}
+    assert watcher.ended[0].status == "conflict"
+
+
+class Guard:
+    """Asks about the changes of files."""
+
+    name = "guard"
+
+    def check(self, tool, params, *, context):
+        return None
+
+    def on_result(self, tool, params, result, *, context):
+        return None
+
+    def check_changes(self, tool, changes, *, context):
+        paths = tuple(each.path for each in changes)
+        return PolicyDecision.ask("It is protected.", paths=paths)
+
+
+def test_questions_about_changed_files_come_on_one_card(tmp_path):
+    person = Person()
+    settings = Settings(approve_by="turn", approver=None, plugins={"vfs": {"root": str(tmp_path)}})
+    host = Host(settings=settings, approver=person, policies=[Guard()])
+    with host, host.executor() as tools:
+        calls = [ToolCall("write_file", {"path": f"{n}.txt", "content": "x"}) for n in "abc"]
+        assert all(each.success for each in tools.dispatch_all(calls))
+    [card] = person.cards
+    assert len(card.rows) == 3
+    assert person.requests == []
+    assert sorted(each.name for each in tmp_path.glob("*.txt")) == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_the_second_call_of_a_turn_sees_the_first_only_at_its_end_as_in_any_batch(watcher):
+    with opened(Person(), watcher) as host, host.executor() as tools:
+        outcomes = tools.dispatch_all(made("count a", "count b"))
+        assert [each.text for each in outcomes] == ["counted 1", "counted 2"]
+        assert notes(tools) == ["0a", "1b"]
+
+
+@RUNS
+def test_a_failed_call_leaves_nothing_and_the_others_are_kept(run, watcher):
+    with opened(Person(), watcher) as host, host.executor() as tools:
+        outcomes = run(tools, made("write a", "fail b", "write c"))
+        assert notes(tools) == ["a", "c"]
+    assert [each.status for each in outcomes] == ["succeeded", "error", "succeeded"]
+    assert len(watcher.ended) == 1
+
+
+@pytest.mark.parametrize("run", [run_sync, run_async])
+def test_an_interrupted_turn_leaves_nothing(run, watcher):
+    with opened(Person(), watcher) as host, host.executor() as tools:
+        with pytest.raises(SystemExit):
+            run(tools, made("write a", "write b", "leave c"))
+        assert tools.dispatch(ToolCall("note", {"text": "n"})).success
+        assert notes(tools) == ["n"]
+    assert [each.status for each in watcher.ended] == ["rolled_back"]
+
+
+def test_a_cancelled_turn_leaves_nothing(watcher):
+    async def run(tools, begun):
+        running = asyncio.ensure_future(tools.adispatch_all(made("write a", "write b")))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    class Slow(Person):
+        async def turn(self, card):
+            begun.set()
+            await asyncio.sleep(60)
+
+    begun = asyncio.Event()
+    with opened(Slow(), watcher, approve_diff=True) as host, host.executor() as tools:
+        asyncio.run(run(tools, begun))
+        assert notes(tools) == []
+    assert [each.status for each in watcher.ended] == ["rolled_back"]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        ("note a", "note b"),  # asks nothing
+        ("write a", "send b"),  # has an effect outside
+        ("write a",),
+    ],
+)
+def test_other_turns_are_kept_call_by_call(batch, watcher):
+    with opened(Person(), watcher) as host, host.executor() as tools:
+        assert all(each.success for each in tools.dispatch_all(made(*batch)))
+    assert watcher.ended == []
+
+
+def test_without_the_key_each_call_is_kept_alone(watcher):
+    with opened(Person(), watcher, by="call") as host, host.executor() as tools:
+        assert all(each.success for each in tools.dispatch_all(made("write a", "write b")))
+    assert watcher.ended == []
+
+
+def test_a_turn_within_a_transaction_is_a_savepoint_of_it(watcher):
+    person = Person()
+    with opened(person, watcher) as host, host.executor() as tools:
+        with tools.transaction("all") as work:
+            work.dispatch_all(made("write a", "write b"))
+            assert notes(tools) == []
+            assert notes(work) == ["a", "b"]
+        assert notes(tools) == ["a", "b"]
+    assert [each.title for each in watcher.ended] == ["turn", "all"]
+    with opened(person, watcher) as host, host.executor() as tools:
+        with tools.transaction("all", approve=True) as work:
+            work.dispatch_all(made("write a", "write b"))
+        assert notes(tools) == ["a", "b"]
+    assert [card.title for card in person.cards] == ["", "all"]
+
+
+def test_an_exclusive_resource_is_free_while_the_person_thinks(watcher):
+    till, seen = Till(), []
+
+    def think(card):
+        seen.extend(till.rows)
+        return True
+
+    bound = [Binding.instance(Till, till)]
+    with opened(Person(think), watcher, approve_diff=True, resources=bound) as host:
+        with host.executor() as tools:
+            outcomes = tools.dispatch_all(made("ring a", "write b", "ring c"))
+    assert [each.text for each in outcomes] == ["rang a", "wrote b", "rang c"]
+    assert (seen, till.rows) == ([], ["a", "c"])
+
+
+def test_a_child_keeps_its_turn_as_one(watcher):
+    with opened(Person(), watcher) as host, host.executor() as tools:
+        with tools.child("reader", tools=["write"]) as child:
+            child.dispatch_all(made("write a", "write b"))
+        assert notes(tools) == ["a", "b"]
+    assert {each.agent for each in watcher.events} == {"main/reader"}
+    assert len(watcher.ended) == 1
+
+
+def test_a_turn_of_a_stored_session_is_one_entry(tmp_path, watcher):
+    store = {"sessions": {"path": tmp_path / "s.db"}}
+    settings = Settings(approve_by="turn", plugins=store)
+    host = Host(tools=[write], settings=settings, approver=Person(), plugins=[watcher])
+    with host, host.executor(session_id="s") as tools:
+        assert all(each.success for each in tools.dispatch_all(made("write a", "write b")))
+        again = host.executor(session_id="s")
+        assert notes(again) == ["a", "b"]
+    assert len(watcher.ended) == 1
