@@ -24,33 +24,19 @@ from toolstile_hookspecs.support.text import wire_time
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A call that has ended.
+    """A call that has ended."""
 
-    Args:
-        call: The call as it came.
-        tool: The tool's own name, or the requested name.
-        status: The status of the call.
-        stage: The last stage that it reached; None where that is not known.
-        seconds: The time that it took; None where that is not known.
-        text: The text for the model.
-        envelope: The wire form, without the call's id.
-        notes: Further remarks, such as that it was rolled back.
-        diff: The changes it would have made; None unless it was a dry run.
-        unanswered: True when it was denied because no person answered for it.
-        preface: The beginning of the text: the result's message, without its value.
-    """
-
-    call: ToolCall
-    tool: str
+    call: ToolCall  # the call as it came
+    tool: str  # the tool's own name, or the requested name
     status: Status
-    stage: Stage | None
-    seconds: float | None
-    text: str
-    envelope: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
-    diff: str | None = None
-    unanswered: bool = False
-    preface: str = ""
+    stage: Stage | None  # the last stage that it reached; None where that is not known
+    seconds: float | None  # the time that it took; None where that is not known
+    text: str  # the text for the model
+    envelope: Mapping[str, Any]  # the wire form, without the call's id
+    notes: tuple[str, ...] = ()  # further remarks, such as that it was rolled back
+    diff: str | None = None  # the changes it would have made; None unless it was a dry run
+    unanswered: bool = False  # true when it was denied because no person answered for it
+    preface: str = ""  # the beginning of the text: the result's message, without its value
 
     @property
     def success(self) -> bool:

@@ -131,19 +131,12 @@ ELLIPSIS: Final = "…"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of fixed width.
-
-    Args:
-        title: Its heading.
-        width: Its columns on the screen, more if the heading needs them.
-        justify: The side at which its cells stand.
-        keep: The end of a cell that is kept when it is too long.
-    """
+    """A column of fixed width."""
 
     title: str
-    width: int
-    justify: Literal["left", "right"] = "left"
-    keep: Literal["start", "end"] = "start"
+    width: int  # its columns on the screen, more if the heading needs them
+    justify: Literal["left", "right"] = "left"  # the side at which its cells stand
+    keep: Literal["start", "end"] = "start"  # the end of a cell that is kept when it is too long
 
 
 class Table:

@@ -25,10 +25,10 @@ _GONE: Final = frozenset({"Z", "X", "x"})
 class Process(NamedTuple):
     """A process, distinct from all past and future processes; unknown parts are empty."""
 
-    boot: str
-    space: str
+    boot: str  # the id of the machine's boot
+    space: str  # the namespace of its number
     number: int
-    started: str
+    started: str  # in ticks of the machine
 
     @classmethod
     def current(cls) -> Process:

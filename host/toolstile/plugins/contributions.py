@@ -68,26 +68,17 @@ Implementations = Callable[[str, object], Iterable[Implementation]]
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """The offers of one plugin.
+    """The offers of one plugin."""
 
-    Args:
-        settings: Its validated settings; None if it declares no settings.
-        prefix: The text before the names of its tools.
-        sections: Its sections, their tools renamed.
-        tools: The tools of all its sections, each once, in order.
-        policies: The kinds of policies it makes: the class, or its place, `module:Class`.
-        bindings: The resources it provides.
-        on_request: How a person asks for its tools, if they are withheld.
-        withheld: How a person asks for each of these tools, by its name.
-    """
-
-    settings: Any = None
-    prefix: str = ""
-    sections: tuple[Section, ...] = ()
-    tools: tuple[Tool[Any, Any], ...] = ()
+    settings: Any = None  # its validated settings; None if it declares no settings
+    prefix: str = ""  # the text before the names of its tools
+    sections: tuple[Section, ...] = ()  # its sections, their tools renamed
+    tools: tuple[Tool[Any, Any], ...] = ()  # the tools of all its sections, each once, in order
+    # The kinds of policies it makes: the class, or its place, `module:Class`.
     policies: Mapping[str, type[Any] | str] = field(default_factory=dict[str, type[Any] | str])
-    bindings: tuple[Binding[Any], ...] = ()
-    on_request: str | None = None
+    bindings: tuple[Binding[Any], ...] = ()  # the resources it provides
+    on_request: str | None = None  # how a person asks for its tools, if they are withheld
+    # How a person asks for each of these tools, by its name.
     withheld: Mapping[str, str] = field(default_factory=dict[str, str])
 
 

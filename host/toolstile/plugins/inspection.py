@@ -80,31 +80,22 @@ class HookManager(pluggy.PluginManager):
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """One implementation of a hook.
-
-    Args:
-        hook: The hook.
-        plugin: The plugin that has it.
-        call: Takes the hook's arguments positionally, in the specification's order, without the
-            settings and the state, which it has.
-        wants_params: Whether it is given the params, which may then have to be copied.
-        wrapper: Whether `call` returns a generator that goes around the others.
-        applies_to: Tells which tools it is asked for; None for all.
-        recalls: Tells whether it will answer a call with an earlier result.
-        wants_changes: Whether it takes the call's changes of the session, which then must
-            be found out.
-        effect_free: Whether it is a lifespan that is entered while a command only looks.
-    """
+    """One implementation of a hook."""
 
     hook: str
     plugin: str
+    # Takes the hook's arguments positionally, in the specification's order, without the settings
+    # and the state, which it has.
     call: Callable[..., Any]
-    wants_params: bool
-    wrapper: bool
+    wants_params: bool  # whether it is given the params, which may then have to be copied
+    wrapper: bool  # whether `call` returns a generator that goes around the others
+    # Tells which tools it is asked for; None for all.
     applies_to: Callable[[Tool[Any, Any]], bool] | None = None
+    # Tells whether it will answer a call with an earlier result.
     recalls: Callable[..., Any] | None = None
+    # Whether it takes the call's changes of the session, which then must be found out.
     wants_changes: bool = False
-    effect_free: bool = False
+    effect_free: bool = False  # whether it is a lifespan that is entered while a command only looks
 
     @property
     def title(self) -> str:

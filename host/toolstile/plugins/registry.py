@@ -59,32 +59,21 @@ Tools = Mapping[str, Tool[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class RegistrySnapshot:
-    """The snapshot that readers see; it is replaced as a whole and never changed.
+    """The snapshot that readers see; it is replaced as a whole and never changed."""
 
-    Args:
-        generation: A number that grows with every change.
-        implementations: By hook, in the order of calling.
-        wrappers: By hook, the outermost first.
-        sections: Of all plugins, in the order of registration.
-        bindings: Of all plugins, likewise; a plugin's state stands for its own binding of the type.
-        providers: The plugin that has bound it, by kind of resource.
-        policies: The class of each kind of policy, or its place, `module:Class`.
-        tools: The tools by name, in order.
-        wire: The tools by wire name, where no tool has it as its name.
-        owners: The plugin of each tool, by the tool's name.
-        withheld: How a person asks for tools that are offered on request only, by their names.
-    """
-
-    generation: int
-    implementations: Calls
-    wrappers: Calls
-    sections: tuple[Section, ...]
+    generation: int  # a number that grows with every change
+    implementations: Calls  # by hook, in the order of calling
+    wrappers: Calls  # by hook, the outermost first
+    sections: tuple[Section, ...]  # of all plugins, in the order of registration
+    # Of all plugins, likewise; a plugin's state stands for its own binding of the type.
     bindings: tuple[Binding[Any], ...]
-    providers: Mapping[type[Any], str]
+    providers: Mapping[type[Any], str]  # the plugin that has bound it, by kind of resource
+    # The class of each kind of policy, or its place, `module:Class`.
     policies: Mapping[str, type[Any] | str]
-    tools: Tools
-    wire: Tools
-    owners: Mapping[str, str]
+    tools: Tools  # by name, in order
+    wire: Tools  # by wire name, where no tool has it as its name
+    owners: Mapping[str, str]  # the plugin of each tool, by the tool's name
+    # How a person asks for tools that are offered on request only, by their names.
     withheld: Mapping[str, str]
 
 

@@ -19,21 +19,13 @@ Source = Literal["entry point", "file", "python", "configuration"]
 
 @dataclass(frozen=True, slots=True)
 class PluginSource:
-    """Where a plugin comes from.
+    """Where a plugin comes from."""
 
-    Args:
-        name: The plugin's name; the entry point's, or the file's stem.
-        source: How it was met; `configuration` when it is only named there.
-        distribution: The distribution that brings it, if it comes from one.
-        version: That distribution's version.
-        location: The entry point's value, or the file.
-    """
-
-    name: str
-    source: Source
-    distribution: str | None = None
-    version: str | None = None
-    location: str | None = None
+    name: str  # the plugin's name; the entry point's, or the file's stem
+    source: Source  # how it was met; `configuration` when it is only named there
+    distribution: str | None = None  # the distribution that brings it, if it comes from one
+    version: str | None = None  # that distribution's version
+    location: str | None = None  # the entry point's value, or the file
 
     @property
     def title(self) -> str:
@@ -63,30 +55,21 @@ class PluginSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginReport(PluginSource):
-    """The state of a plugin.
+    """The state of a plugin."""
 
-    Args:
-        status: `loaded`; `blocked`, not loaded because it is switched off; `failed`, nothing
-            of it is there; `absent`, the configuration names it and it is not installed.
-        fault: The fault, in one line. A loaded plugin can have one, too: an offer that
-            could not be taken.
-        remedy: The remedy of the fault.
-        misconfigured: Whether the fault lies in the configuration.
-        named: Whether it is asked for by its name, or for a kind of policy that it offers.
-        hooks: The hooks it implements.
-        tools: The names of its tools, as they are called.
-        summary: The first line of its documentation.
-        place: The file and line of the plugin that raised, where the fault is that it did.
-    """
-
+    # `loaded`; `blocked`, not loaded because it is switched off; `failed`, nothing of it is there;
+    # `absent`, the configuration names it and it is not installed.
     status: Status
+    # The fault, in one line. A loaded plugin can have one, too: an offer that could not be taken.
     fault: str | None = None
     remedy: str | None = None
-    misconfigured: bool = False
+    misconfigured: bool = False  # whether the fault lies in the configuration
+    # Whether it is asked for by its name, or for a kind of policy that it offers.
     named: bool = False
     hooks: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
-    summary: str = ""
+    tools: tuple[str, ...] = ()  # the names of its tools, as they are called
+    summary: str = ""  # the first line of its documentation
+    # The file and line of the plugin that raised, where the fault is that it did.
     place: str | None = None
 
     @property

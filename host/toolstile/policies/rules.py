@@ -39,35 +39,27 @@ log = logging.getLogger("toolstile.policies")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One policy instance, or one plugin's check and on_result hooks.
+    """One policy instance, or one plugin's check and on_result hooks."""
 
-    Args:
-        name: The instance's unique name, or `plugin NAME`.
-        check: `(tool, params, *, context)`; None if it has no check.
-        on_result: `(tool, params, result, *, context)`; None if it remembers no results.
-        reserve: `(tool, params, *, context)`; None if it reserves nothing.
-        on_rollback: `(tool, params, *, context)`; None if it ignores rollbacks.
-        on_failure: `(tool, params, result, *, context)`; None if it ignores failures.
-        check_changes: `(tool, changes, *, context)`, None if it does not check changes of files.
-        wants_params: Whether it looks at params at all.
-        checks: `(tool)`, whether it checks calls of the tool; None for all tools.
-        hears: `(tool)`, whether it hears of successes of the tool; None for all tools.
-        selects: `(tool)`, whether it governs the tool: checks, reserves, hears of a rollback.
-        silence: `(tool, params, *, context)`, why it says nothing of a call.
-    """
-
-    name: str
-    check: Question | None = None
+    name: str  # the instance's unique name, or `plugin NAME`
+    check: Question | None = None  # `(tool, params, *, context)`; None if it has no check
+    # `(tool, params, result, *, context)`; None if it remembers no results.
     on_result: Question | None = None
-    reserve: Question | None = None
+    reserve: Question | None = None  # `(tool, params, *, context)`; None if it reserves nothing
+    # `(tool, params, *, context)`; None if it ignores rollbacks.
     on_rollback: Question | None = None
+    # `(tool, params, result, *, context)`; None if it ignores failures.
     on_failure: Question | None = None
+    # `(tool, changes, *, context)`, None if it does not check changes of files.
     check_changes: Question | None = None
-    wants_params: bool = True
+    wants_params: bool = True  # whether it looks at params at all
+    # `(tool)`, whether it checks calls of the tool; None for all tools.
     checks: Question | None = None
+    # `(tool)`, whether it hears of successes of the tool; None for all tools.
     hears: Question | None = None
+    # `(tool)`, whether it governs the tool: checks, reserves, hears of a rollback.
     selects: Question | None = None
-    silence: Question | None = None
+    silence: Question | None = None  # `(tool, params, *, context)`, why it says nothing of a call
 
     @property
     def title(self) -> str:
@@ -336,17 +328,13 @@ _FAILED: Final = "Policy %s failed in the shadow; no call is affected."
 
 @dataclass(frozen=True, slots=True)
 class PolicyScope:
-    """The calls for which a policy decides.
+    """The calls for which a policy decides."""
 
-    Args:
-        users: The ids of principals, or their source, a space and the id; None for all.
-        groups: Groups; each of these principals is in one. None for all.
-        shadow: Whether it decides nothing, and only records its decision.
-    """
-
+    # The ids of principals, or their source, a space and the id; None for all.
     users: frozenset[str] | None = None
+    # Groups; each of these principals is in one. None for all.
     groups: frozenset[str] | None = None
-    shadow: StrictBool = False
+    shadow: StrictBool = False  # whether it decides nothing, and only records its decision
 
     def __post_init__(self) -> None:
         for name in ("users", "groups"):

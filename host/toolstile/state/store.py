@@ -184,27 +184,18 @@ def new_decision_id() -> str:
 
 @dataclass(slots=True)
 class Deciding:
-    """A decision on its way to the store.
+    """A decision on its way to the store."""
 
-    Args:
-        contribute: Has those who take part record, given the connection of the transaction.
-        id: Its id.
-        is_durable: Whether it is recorded though the session does not change.
-        has_files: Whether changes of a workspace belong to it.
-        patience: Seconds for which its answer is asked for, once that is lost; None for the usual.
-        is_kept: Whether the session's store is known to have recorded it.
-        is_void: Whether the call is undone although a ledger has recorded it.
-        note: The note of how to undo the call, without its slices.
-    """
-
+    # Has those who take part record, given the connection of the transaction.
     contribute: Callable[[Any], None] = lambda connection: None  # noqa: ARG005 - no participant
     id: str = field(default_factory=new_decision_id)
-    is_durable: bool = False
-    has_files: bool = False
+    is_durable: bool = False  # whether it is recorded though the session does not change
+    has_files: bool = False  # whether changes of a workspace belong to it
+    # Seconds for which its answer is asked for, once that is lost; None for the usual.
     patience: float | None = None
-    is_kept: bool = False
-    is_void: bool = False
-    note: UndoNote | None = None
+    is_kept: bool = False  # whether the session's store is known to have recorded it
+    is_void: bool = False  # whether the call is undone although a ledger has recorded it
+    note: UndoNote | None = None  # the note of how to undo the call, without its slices
 
 
 _START = Head({}, NO_RECORDS, 0)

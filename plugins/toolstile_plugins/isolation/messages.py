@@ -51,21 +51,14 @@ class MessageError(ValueError):
 
 @dataclass(frozen=True)
 class Fault:
-    """An exception.
+    """An exception."""
 
-    Args:
-        name: The name of its class, from the contract or built in.
-        arguments: The arguments of its class, as `PortableValues` writes them.
-        trace: The traceback on the other side.
-        sent: Whether a request may have been sent before it, as `was_sent` returns it.
-        for_operator: The advice for an operator.
-    """
-
-    name: str
-    arguments: list[Any]
-    trace: str = ""
+    name: str  # the name of its class, from the contract or built in
+    arguments: list[Any]  # the arguments of its class, as `PortableValues` writes them
+    trace: str = ""  # the traceback on the other side
+    # Whether a request may have been sent before it, as `was_sent` returns it.
     sent: bool | None = None
-    for_operator: str = ""
+    for_operator: str = ""  # the advice for an operator
 
 
 @dataclass(frozen=True)

@@ -73,31 +73,21 @@ class Guidance:
     Its sources are the configuration of the host and of the agent, the prompt's template and the
     enabled sections of the prompt.
 
-    Args:
-        tools: The executor.
-        host: The host, for its clock and its configuration.
-        config: The configuration of the agent.
-        deadline: The end of the run.
-        adapter: The adapter of the provider.
-        cancellation: Cancels the run.
-        run_id: The id of the run.
-        publish: Receives feedback and verdicts, beside the session's dispatcher.
-        refusals: How often in a row the model's stop was refused.
-        view: Returns session and resources as the calls of a transaction see them, if there is one.
-
     Raises:
         DefinitionError: When a provider has no trigger, or two providers have one name.
     """
 
     tools: ExecutorHandle
-    host: HostHandle | None = None
-    config: Any = None
+    host: HostHandle | None = None  # the host, for its clock and its configuration
+    config: Any = None  # of the agent
     deadline: Deadline | None = None
     adapter: Any = None
     cancellation: Cancellation | None = None
     run_id: str = ""
+    # Receives feedback and verdicts, beside the session's dispatcher.
     publish: Callable[[object], object] = lambda _: None
-    refusals: int = 0
+    refusals: int = 0  # how often in a row the model's stop was refused
+    # Returns session and resources as the calls of a transaction see them, if there is one.
     view: Callable[[], ToolContext] | None = None
 
     def __post_init__(self) -> None:
