@@ -222,7 +222,7 @@ async def _in_thread(ask: Callable[..., T], *arguments: Any) -> T:
 class Delivery:
     """Posts each question that waits to the endpoint, and withdraws it after another answer.
 
-    The turn belongs to this process.
+    The questions of a turn are one message. The turn to deliver belongs to this process.
     """
 
     _webhook: Webhook
@@ -230,6 +230,9 @@ class Delivery:
     _turn: Turn
     _asking: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, asyncio.Task[None]])
     _ending: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, asyncio.Task[None]])
+    # The tickets in each message that was posted, and the size of each message at the last look.
+    _rows: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    _seen: dict[str, int] = field(default_factory=dict[str, int])
 
     async def run(self) -> None:
         """Deliver questions until cancelled; then withdraw the ones without an answer."""
@@ -237,13 +240,15 @@ class Delivery:
         try:
             while True:
                 try:
-                    for question in await self._look():
-                        if question.ticket not in self._asking:
-                            self._turn.note(
-                                question.ticket, self._endpoint.address_of(question.ticket)
-                            )
-                            asking = asyncio.create_task(self._ask(question))
-                            self._asking[question.ticket] = asking
+                    waiting = await self._look()
+                    for id_, rows in waiting.items():
+                        # Because a turn may come row by row, its size must be as before.
+                        is_whole = rows[0].ticket == id_ or self._seen.get(id_) == len(rows)
+                        if is_whole and id_ not in self._asking:
+                            self._turn.note(id_, self._endpoint.address_of(id_))
+                            self._rows[id_] = [row.ticket for row in rows]
+                            self._asking[id_] = asyncio.create_task(self._ask(id_, rows))
+                    self._seen = {id_: len(rows) for id_, rows in waiting.items()}
                 except StateError:
                     log.exception("The questions cannot be read; the webhook retries later.")
                 await asyncio.sleep(inbox.settings.interval)
@@ -257,38 +262,43 @@ class Delivery:
                 for task in late:
                     task.cancel()
 
-    async def _look(self) -> list[Question]:
-        """Return the questions that wait; withdraw the others from the endpoint."""
+    async def _look(self) -> dict[str, list[Question]]:
+        """Return the questions that wait, by message; withdraw the others from the endpoint."""
         inbox = self._webhook.inbox
-        waiting = await _in_thread(inbox.waiting)
-        over = self._turn.asked.keys() - {question.ticket for question in waiting}
-        for ticket in over - self._ending.keys():
-            found = await _in_thread(inbox.store.get, ticket)
-            is_known = found is not None and found.answer is not None and found.answer.via == VIA
-            self._ending[ticket] = asyncio.create_task(self._end(ticket, is_known=is_known))
+        waiting: dict[str, list[Question]] = {}
+        for question in await _in_thread(inbox.waiting):
+            id_ = question.turn or question.ticket
+            if question.ticket not in self._rows.get(id_, [question.ticket]):
+                id_ = question.ticket  # because it came after the message of its turn
+            waiting.setdefault(id_, []).append(question)
+        over = self._turn.asked.keys() - waiting.keys()
+        for id_ in over - self._ending.keys():
+            found = [await _in_thread(inbox.store.get, row) for row in self._rows.get(id_, [id_])]
+            is_known = all(each and each.answer and each.answer.via == VIA for each in found)
+            self._ending[id_] = asyncio.create_task(self._end(id_, is_known=is_known))
         return waiting
 
-    async def _ask(self, question: Question) -> None:
-        endpoint, settings, ticket = self._endpoint, self._webhook.settings, question.ticket
-        body = wire_of(question, settings.answer_url)
+    async def _ask(self, id_: str, rows: list[Question]) -> None:
+        endpoint, settings = self._endpoint, self._webhook.settings
+        body = wire_of(id_, rows, settings.answer_url)
         try:
-            answer, content = await endpoint.send("POST", str(endpoint.url), ticket, body)
-            address = endpoint.address_of(ticket, answer.headers.get("location"))
-            self._turn.note(ticket, address)
+            answer, content = await endpoint.send("POST", str(endpoint.url), id_, body)
+            address = endpoint.address_of(id_, answer.headers.get("location"))
+            self._turn.note(id_, address)
             while answer.status_code != HTTPStatus.OK or not await _in_thread(
-                self._webhook.take, ticket, answer.headers, content
+                self._webhook.take, id_, answer.headers, content
             ):
                 if settings.answer_url is not None:
                     return
                 # At random, because many questions may be of one moment.
                 pause = settings.interval * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
                 await asyncio.sleep(max(pause, retry_after(answer)))
-                answer, content = await endpoint.send("GET", address, f"{ticket}-poll")
+                answer, content = await endpoint.send("GET", address, f"{id_}-poll")
         except StateError as error:
             try:
-                await _in_thread(self._webhook.refuse, question, str(error))
+                await _in_thread(self._webhook.refuse, rows, str(error))
             except StateError:
-                log.exception("The question %s cannot be denied.", ticket)
+                log.exception("The question %s cannot be denied.", id_)
 
     async def _end(self, ticket: str, *, is_known: bool) -> None:
         """Withdraw a question from the endpoint, unless the endpoint gave the answer."""
@@ -303,4 +313,5 @@ class Delivery:
         except StateError as error:
             log.warning("The question %s cannot be withdrawn from the webhook: %s", ticket, error)
         self._turn.note(ticket, None)
+        self._rows.pop(ticket, None)
         del self._ending[ticket]

@@ -10,18 +10,19 @@ import base64
 import hmac
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from toolstile_hookspecs import Answer, Principal, ResourceResolver, StateError
 from toolstile_hookspecs.handles import Catalog
-from toolstile_hookspecs.services.approval_store import AnswerRecord, Question
-from toolstile_hookspecs.support.text import wire_time
+from toolstile_hookspecs.services.approval_store import AnswerRecord, Question, QuestionState
+from toolstile_hookspecs.support.text import for_model, wire_time
 from toolstile_plugins.inbox.inbox import Inbox
 from toolstile_plugins.webhook.settings import WebhookSettings
 
@@ -56,8 +57,24 @@ class Reply(BaseModel):
     arguments: dict[str, Any] | None = None
 
 
-def wire_of(question: Question, answer_url: str | None) -> bytes:
-    """Return the message with a question, as JSON."""
+_REPLIES: Final[TypeAdapter[dict[str, Reply]]] = TypeAdapter(dict[str, Reply])
+
+
+def wire_of(id_: str, questions: Sequence[Question], answer_url: str | None) -> bytes:
+    """Return the message with a question, or with the questions of the turn of an id, as JSON."""
+    rows = [_wire_of(question) for question in questions]
+    message = rows[0] if rows[0]["id"] == id_ else {"id": id_, "questions": rows}
+    if message is not rows[0] and (diff := questions[0].diff) is not None:
+        # Because the calls of a transaction have one diff together.
+        message["diff"] = diff
+        for row in rows:
+            del row["diff"]
+    if answer_url is not None:
+        message["answerUrl"] = answer_url
+    return json.dumps(message).encode()
+
+
+def _wire_of(question: Question) -> dict[str, Any]:
     fields = {
         "id": question.ticket,
         "tool": question.tool,
@@ -72,9 +89,8 @@ def wire_of(question: Question, answer_url: str | None) -> bytes:
         "userId": question.principal and question.principal.id,
         "requestedAt": wire_time(question.created),
         "expiresAt": wire_time(question.expires),
-        "answerUrl": answer_url,
     }
-    return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def signed(key: bytes, id_: str, body: bytes) -> dict[str, str]:
@@ -94,24 +110,28 @@ def signature(key: bytes, id_: str, moment: str, body: bytes) -> str:
     return f"v1,{base64.b64encode(hmac.digest(key, start + body, 'sha256')).decode()}"
 
 
-def read_reply(key: bytes, ticket: str, headers: Mapping[str, str], body: bytes) -> Reply:
-    """Return the answer in a message; raises `StateError` if it is not signed, or no answer."""
+def read_replies(key: bytes, id_: str, headers: Mapping[str, str], body: bytes) -> dict[str, Reply]:
+    """Return the answers in a message by ticket; raises `StateError` if it has no signed ones."""
     moment = headers.get(TIMESTAMP, "")
-    ours = signature(key, f"{ticket}{ANSWER}", moment, body).encode()
+    ours = signature(key, f"{id_}{ANSWER}", moment, body).encode()
     given = headers.get(SIGNATURE, "").encode(errors="replace").split(b" ")
     is_now = moment.isdecimal() and abs(int(moment[:12]) - datetime.now(UTC).timestamp()) <= OLDEST
     if not is_now or not any(hmac.compare_digest(ours, one) for one in given):
         raise StateError(_NOT_SIGNED)
     try:
-        reply = Reply.model_validate_json(body)
+        given = from_json(body)
+        is_of_turn = isinstance(given, dict) and "answers" in given
+        replies = _REPLIES.validate_python(given["answers"] if is_of_turn else {id_: given})
     except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
+        where = ".".join(map(str, error.errors()[0]["loc"][1:]))
         raise StateError(
             f"The answer cannot be read: {where} {error.errors()[0]['msg']}."
         ) from None
-    if reply.answer is Answer.EDITED and reply.arguments is None:
+    except ValueError as error:
+        raise StateError(f"The answer cannot be read: it is not JSON ({error}).") from None
+    if any(each.answer is Answer.EDITED and each.arguments is None for each in replies.values()):
         raise StateError("The edit has no arguments. Give all of them as arguments.")
-    return reply
+    return replies
 
 
 log = logging.getLogger("toolstile.webhook")
@@ -151,27 +171,35 @@ class Webhook:
         if len(body) > LARGEST:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"Send at most {LARGEST:,} bytes."
         headers = {name.lower(): value for name, value in headers.items()}
-        ticket = headers.get(ID, "").removesuffix(ANSWER)
+        id_ = headers.get(ID, "").removesuffix(ANSWER)
         try:
-            self.take(ticket, headers, body)
+            self.take(id_, headers, body)
         except StateError as error:
-            log.warning("An answer to the question %r is rejected: %s", ticket, error)
+            log.warning("An answer to the question %r is rejected: %s", id_, error)
             return HTTPStatus.CONFLICT, str(error)
         return HTTPStatus.OK, "The answer is kept."
 
-    def take(self, ticket: str, headers: Mapping[str, str], body: bytes) -> bool:
-        """Answer a question; return False while the answer is pending.
+    def take(self, id_: str, headers: Mapping[str, str], body: bytes) -> bool:
+        """Answer a question, or the questions of a turn; return False while an answer is pending.
 
         Raises:
             StateError: If the answer is not signed, does not fit, is from a person who may not
                 give it, or comes after another answer.
         """
-        reply = read_reply(self.settings.key, ticket, headers, body)
-        if reply.answer is Answer.PENDING:
-            return False
+        for ticket, reply in read_replies(self.settings.key, id_, headers, body).items():
+            if reply.answer is not Answer.PENDING:
+                self._answer(id_, ticket, reply)
+        return all(id_ not in {question.ticket, question.turn} for question in self.inbox.waiting())
+
+    def _answer(self, id_: str, ticket: str, reply: Reply) -> None:
         if reply.by is None:
             raise StateError("The answer does not say who gives it. Name them as by.id.")
         question = self.inbox.store.get(ticket)
+        if id_ != ticket:
+            if question is None or question.turn != id_:
+                raise StateError(f"The turn {id_} has no question {ticket}.")
+            if question.state_at(self.inbox.clock.now()) is not QuestionState.WAITING:
+                return  # because the answers to the other rows of the turn count all the same
         self.inbox.answer(
             ticket,
             reply.answer,
@@ -182,15 +210,15 @@ class Webhook:
             arguments=reply.arguments if reply.answer is Answer.EDITED else None,
             tool=self.tools.catalog.get(question.tool) if self.tools and question else None,
         )
-        return True
 
-    def refuse(self, question: Question, fault: str) -> None:
-        """Deny a question that still waits, because of a fault of the endpoint."""
+    def refuse(self, questions: Sequence[Question], fault: str) -> None:
+        """Deny questions that still wait, because of a fault of the endpoint."""
         now = self.inbox.clock.now()
-        given = AnswerRecord(Answer.DENIED, _ENDPOINT, VIA, now, fault.rstrip("."))
-        try:
-            self.inbox.keep(question, given)
-        except StateError as error:
-            log.info("%s", error)  # another answer was first
-        else:
-            log.warning("%s %s is denied: %s", question.tool, question.ticket, fault)
+        given = AnswerRecord(Answer.DENIED, _ENDPOINT, VIA, now, for_model(fault).rstrip("."))
+        for question in questions:
+            try:
+                self.inbox.keep(question, given)
+            except StateError as error:
+                log.info("%s", error)  # another answer was first
+            else:
+                log.warning("%s %s is denied: %s", question.tool, question.ticket, fault)
