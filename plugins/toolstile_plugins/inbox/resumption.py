@@ -23,6 +23,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, unanswered
 from toolstile_hookspecs.execution.change_set import ChangeSet
+from toolstile_hookspecs.execution.principal import MAIN_AGENT
 from toolstile_hookspecs.services.approval_store import ANSWERED, OPEN, Question, QuestionState
 from toolstile_plugins.agent.result import RunState, TicketAnswer, WaitingCall, was_carried_out
 from toolstile_plugins.inbox.inbox import Inbox, told_later
@@ -34,9 +35,10 @@ log = logging.getLogger("toolstile.inbox")
 def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) -> list[Outcome]:
     """Resume the calls of an executor's session whose questions were answered or expired.
 
-    Calls of an agent's run are left to the run. All policies are asked again. An approved change
-    set is applied without calling the handler again, unless its base has changed. The call of an
-    altered question is not resumed, and the fault is logged.
+    Calls of an agent's run are left to the run, and calls of a child to the child, which may do
+    less: give it, or another child of its name, as `tools`. All policies are asked again. An
+    approved change set is applied without calling the handler again, unless its base has changed.
+    The call of an altered question is not resumed, and the fault is logged.
 
     Args:
         tools: The executor.
@@ -129,8 +131,9 @@ def asked_about(tools: ExecutorHandle, calls: Iterable[CallMade]) -> dict[str, Q
     Calls that are made again have none: calls that wait for an answer, or whose key is lost.
     """
     inbox, ids = tools.resources.get(Inbox), {call.id for call in calls}
-    questions = inbox.store.questions([*QuestionState], session_id=tools.session.id)
-    asked = {each.call_id: each for each in questions if each.owner and each.call_id in ids}
+    questions = inbox.store.questions([*QuestionState], session_id=_session_id_of(tools))
+    own = [each for each in questions if each.owner and each.agent == _agent_of(tools)]
+    asked = {each.call_id: each for each in own if each.call_id in ids}
     again = {QuestionState.WAITING} if inbox.settings.wait == "answer" else set[QuestionState]()
     return {
         call_id: each
@@ -192,12 +195,22 @@ def _due(inbox: Inbox, tools: ExecutorHandle, principal: Principal | None) -> It
         return iter(())
     inbox.events.to_session(tools.session)
     inbox.events.to_record()
-    questions = inbox.store.questions(session_id=tools.session.id)
-    return claimed(inbox, [each for each in questions if not each.owner and each.principal == own])
+    questions = inbox.store.questions(session_id=_session_id_of(tools))
+    whose = [each for each in questions if each.agent == _agent_of(tools)]
+    return claimed(inbox, [each for each in whose if not each.owner and each.principal == own])
 
 
 def _principal_of(tools: ExecutorHandle) -> Principal | None:
     return getattr(tools, "principal", None)
+
+
+def _agent_of(tools: ExecutorHandle) -> str:
+    return getattr(tools, "agent", MAIN_AGENT)
+
+
+def _session_id_of(tools: ExecutorHandle) -> str:
+    """Return the id of the session that questions name: that of the first parent."""
+    return getattr(tools, "session_id", tools.session.id)
 
 
 def claimed(inbox: Inbox, questions: Iterable[Question], *, ended: bool = False) -> Iterator[Due]:

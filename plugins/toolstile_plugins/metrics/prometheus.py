@@ -26,6 +26,7 @@ from toolstile_hookspecs import (
     Verdict,
     hookimpl,
 )
+from toolstile_hookspecs.execution.principal import MAIN_AGENT
 from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionState
 
 # A model may make up any number of names.
@@ -82,6 +83,9 @@ class CallMetrics(Collector):
         self._denials = counter("denials", "Denials, by the policy that has denied.", "policy")
         self._rollbacks = counter("rollbacks", "Calls whose changes were put back.")
         self._reruns = counter("reruns", "Further runs of calls after a conflict.")
+        self._agents = counter(
+            "agent_calls", "Calls of children, by the path of the child.", "agent"
+        )
         self._transactions = Counter(
             "toolstile_transactions",
             "Transactions of several calls that have ended, by their status.",
@@ -125,6 +129,8 @@ class CallMetrics(Collector):
             self._rollbacks.labels(tool).inc()
         elif event.pending and event.transaction is not None:
             self._undecided[event.transaction].append(tool)
+        if event.agent != MAIN_AGENT:
+            self._agents.labels(tool, self._label(event.agent)).inc()
         if event.reruns:
             self._reruns.labels(tool).inc(event.reruns)
         if (state := event.attributes.get("ledger.state")) is not None:

@@ -15,6 +15,7 @@ from toolstile_hookspecs import (
     calls,
 )
 from toolstile_hookspecs.codecs import encodable
+from toolstile_hookspecs.execution.principal import MAIN_AGENT
 
 SCOPE: Final = "toolstile_plugins.otel"
 VERSION: Final = version("toolstile")
@@ -49,6 +50,7 @@ PENDING_PARENT: Final = "toolstile.pending_parent"
 DRY_RUN: Final = "toolstile.dry_run"
 TRANSACTION: Final = "toolstile.transaction"
 TRANSACTION_ID: Final = "toolstile.transaction.id"
+AGENT: Final = "toolstile.agent"
 
 EXECUTE_TOOL: Final = "execute_tool"
 FUNCTION: Final = "function"
@@ -113,7 +115,8 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
         attributes[POLICY_NAMES] = [encodable(decision.policy or "") for decision in made]
         attributes[POLICY_VERDICTS] = [decision.verdict.value for decision in made]
         attributes[POLICY_REASONS] = [encodable(decision.reason or "") for decision in made]
-    if event.rolled_back or event.replayed or event.reruns or event.transaction:
+    is_of_child = event.agent != MAIN_AGENT
+    if event.rolled_back or event.replayed or event.reruns or event.transaction or is_of_child:
         _add_unusual_fields(attributes, event)
     if capture:
         _add_content(attributes, event)
@@ -168,6 +171,7 @@ def _add_unusual_fields(attributes: Attributes, event: ToolInvoked) -> None:
         REPLAYED: event.replayed,
         RERUNS: event.reruns,
         TRANSACTION_ID: event.transaction,
+        AGENT: encodable(event.agent) if event.agent != MAIN_AGENT else None,
     }
     attributes.update({name: value for name, value in found.items() if value})
 

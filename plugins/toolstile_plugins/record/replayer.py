@@ -14,7 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolstile_hookspecs import (
     NOTICE,
@@ -683,6 +683,9 @@ class _Stage:
         call = entry.call
         self._end_before(call)
         tools = self._within(self._executor(call), call.transaction)
+        for name in call.agent.split("/")[1:]:
+            # With all the tools of its parent, because the record has the calls that were refused.
+            tools = cast("Any", tools.child(name))
         arguments = call.arguments
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments)

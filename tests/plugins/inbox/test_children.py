@@ -11,12 +11,13 @@ from toolstile import Executor
 from toolstile_hookspecs import Status, ToolCall
 from toolstile_hookspecs.services.approval_store import QuestionState
 from toolstile_plugins.approval.grants import Terms
+from toolstile_plugins.inbox import resume_pending
 from toolstile_plugins.inbox.cards import Cards
 from toolstile_plugins.inbox.commands import lines_of
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import wire_of
 
-from .conftest import BOB, PAID, House, inbox_of, only, say, until
+from .conftest import BOB, PAID, House, generate, inbox_of, only, pay, say, until
 
 SESSIONS = ["share", "own"]
 PAY = ToolCall("pay", {"to": "ada"})
@@ -75,3 +76,30 @@ def test_a_question_ends_with_the_call_that_waits_for_its_answer(
     kept = inbox.store.get(ticket)
     assert kept is not None
     assert kept.state is QuestionState.RESUMED
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_only_the_child_itself_resumes_its_call(house: House, session: Any) -> None:
+    tools = house.tools(house.host(wait="pending", stored=True, by_default=True))
+    assert child_of(tools, session).dispatch(PAY).status is Status.PENDING
+    say(inbox_of(tools))
+    other = house.tools(house.host(wait="pending", stored=True, by_default=True))
+    for each in (other, child_of(other, session, "other")):
+        assert resume_pending(each) == []
+    child = child_of(other, session)
+    (resumed,) = resume_pending(child)
+    assert (resumed.success, resumed.event.agent) == (True, "main/payer")
+    assert len(child.session[str].all()) == 1
+    assert len(other.session[str].all()) == (1 if session == "share" else 0)
+
+
+def test_a_call_is_resumed_within_the_rights_of_its_child(house: House) -> None:
+    tools = house.tools(house.host(pay, generate, wait="pending"))
+    assert child_of(tools, "own").dispatch(PAY).status is Status.PENDING
+    say(inbox_of(tools))
+    with tools.child("payer", tools=["generate"], session="own") as narrower:
+        (refused,) = resume_pending(narrower)
+    assert refused.status is Status.UNKNOWN_TOOL
+    (resumed,) = resume_pending(child_of(tools, "own"))
+    assert resumed.success
+    assert PAID == ["ada"]

@@ -97,6 +97,18 @@ def test_calls_are_counted_by_tool_and_status(open_tools):
     }
 
 
+def test_calls_of_children_are_counted_by_agent(open_tools):
+    tools, scraper = open_tools(add)
+    tools.call("add", a=1, b=1)
+    child = tools.executor.child("reader")
+    for each in (child, child, child.child("deeper")):
+        each.dispatch(ToolCall("add", {"a": 1, "b": 2}))
+    assert scraper.of("toolstile_agent_calls_total", "tool", "agent") == {
+        ("add", "main/reader"): 2,
+        ("add", "main/reader/deeper"): 1,
+    }
+
+
 def test_durations_are_counted_in_buckets(open_tools):
     tools, scraper = open_tools(add)
     assert_ok(tools.call("add", a=1, b=2))

@@ -357,3 +357,11 @@ def test_a_transaction_is_a_span_that_its_calls_name(traced: Any, how: str) -> N
     assert span.start_time <= called.start_time <= span.end_time
     is_error = span.status.status_code is StatusCode.ERROR
     assert is_error is (how == "conflict")
+
+
+def test_a_call_of_a_child_has_the_path_of_its_agent(traced: Any) -> None:
+    tools = traced.open(keep)
+    tools.dispatch(ToolCall("keep", {"text": "a"}))
+    tools.child("reader").dispatch(ToolCall("keep", {"text": "b"}))
+    agents = [span.attributes.get("toolstile.agent") for span in traced.spans]
+    assert agents == [None, "main/reader"]

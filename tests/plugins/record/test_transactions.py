@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from toolstile import Host, ToolCall
+from toolstile_hookspecs import PolicyDecision, hookimpl
 from toolstile_plugins.record import Recording, verify
 from toolstile_plugins.record.reader import Reader
 from toolstile_plugins.record.replayer import executed, replayed
@@ -85,3 +86,46 @@ def test_an_older_record_has_none(desk: Any, path: Any) -> None:
     recording = Recording.load(path)
     assert recording.transactions == ()
     assert recording.calls[0].call.transaction is None
+
+
+class OnlyReader:
+    """Denies notes of all agents but one."""
+
+    name = "only reader"
+
+    def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:
+        allowed = context.agent == "main/reader" or tool.name != "note"
+        return PolicyDecision.allow() if allowed else PolicyDecision.deny(context.agent)
+
+    def on_result(self, tool: Any, params: Any, result: Any, *, context: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize("play", [replayed, executed])
+def test_a_call_of_a_child_is_replayed_as_the_child(desk: Any, path: Any, play: Any) -> None:
+    with desk.recording(path, policies=[OnlyReader()]) as tools:
+        with tools.child("reader", session="share") as child:
+            assert desk.call(child, "note", text="a").success
+            with child.transaction("trip") as work:
+                assert desk.call(work, "note", text="b").success
+            with child.child("deeper") as deeper:
+                assert not desk.call(deeper, "note", text="c").success
+        with tools.child("reader", session="own") as child:
+            assert desk.call(child, "note", text="d").success
+    recording = Recording.load(path)
+    agents = [each.call.agent for each in recording.calls]
+    assert agents == ["main/reader", "main/reader", "main/reader/deeper", "main/reader"]
+    with Host(discover=False, plugins=[desk.Desk()], policies=[OnlyReader()]) as host:
+        heard: list[Any] = []
+        host.register(Heard(heard))
+        assert [each.differs for each in play(host, recording)] == [False] * 4
+    assert [event.agent for event in heard] == agents
+
+
+class Heard:
+    def __init__(self, events: list[Any]) -> None:
+        self._events = events
+
+    @hookimpl
+    def toolstile_telemetry(self, event: Any) -> None:
+        self._events.append(event)
