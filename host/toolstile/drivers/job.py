@@ -176,16 +176,15 @@ class Job:
     def check_limit(self, mark: Any = None) -> None:
         """Give the job up where its limit is over or the call of a mark is stopped; see `CURRENT`.
 
-        The answer is the reason, then; a stop is the answer also of a job that has ended.
+        The answer is the reason, then.
         """
-        fault = None if self.finished else self.step.limit.fault()
+        if self.finished:
+            return
+        fault = self.step.limit.fault()
         if fault is None and mark is not None and not self.step.uninterruptible:
             call = mark[0] if mark.__class__ is tuple else mark
-            gate = call.executor.engine.gate
-            fault = None if gate.numbers[0] == gate.clear else gate.fault(call)
-        if fault is None:
-            return
-        if self.finished or self.give_up(why_given_up(fault)):
+            fault = call.executor.engine.gate.fault(call)
+        if fault is not None and self.give_up(why_given_up(fault)):
             self.error = fault
             self.finished = True
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from traceback import clear_frames
@@ -109,14 +109,17 @@ def commit_with_participants(call: ActiveCall) -> Staged:
         yield from close_to_nested(call)
         others: list[Participant] = []
         deciders: list[Participant] = []
+        wanted: list[Participant] = []
         for each in (*call.participants, *call.scope.participants()):
             (deciders if getattr(each, "decides", False) else others).append(each)
+            if hasattr(each, "undo_directory"):
+                wanted.append(each)
         keeper = call.executor.keeper
         if keeper is not None and (saving := keeper.saving(call.branch.record_changes)) is not None:
             others.append(saving)
         participants = [*others, *deciders]
         note: UndoNote | None = None
-        if wanted := [each for each in others if hasattr(each, "undo_directory")]:
+        if wanted:
             note = yield from note_undo(call, others, wanted)
         deciding, key = _deciding(call, others, deciders)
         if note is not None:
@@ -128,7 +131,8 @@ def commit_with_participants(call: ActiveCall) -> Staged:
         if [each for each in deciders if not hasattr(each, "contribute")]:
             _rule_out_rerun(call)
         left = deque(participants)
-        call.executor.engine.gate.enter(call)
+        gate = call.executor.engine.gate
+        gate.enter(call)
         try:
             journal = call.executor.journal
             if call.on_loop and (
@@ -147,7 +151,7 @@ def commit_with_participants(call: ActiveCall) -> Staged:
             yield from _find_out(call, left, partial(_was_kept, call, deciding, key), error)
             raise
         finally:
-            call.executor.engine.gate.leave(call)
+            gate.leave(call)
 
 
 def _find_out(
@@ -354,15 +358,16 @@ def tell_logs(call: ActiveCall) -> Staged:
 def _contribute(
     call: ActiveCall, contributors: list[Any], decision_id: str | None, connection: Any
 ) -> None:
-    # Again, because a store that machines share has told their stops only now.
-    if (gate := call.executor.engine.gate).numbers[0] != gate.clear:
-        gate.check(call)
+    if connection is not None:
+        # Again, because a store that machines share has told their stops only now.
+        call.executor.engine.gate.check(call)
     decision = Decision(decision_id, connection)
-    together: Callable[[], Any] = nullcontext
-    if connection is None and len(contributors) > 1:
+    if connection is None and len(contributors) > 1 and hasattr(contributors[0], "together"):
         # Because a crash between two records would keep one, and leave the other unknown.
-        together = getattr(contributors[0], "together", nullcontext)
-    with together():
+        with contributors[0].together():
+            for each in contributors:
+                each.contribute(decision)
+    else:
         for each in contributors:
             each.contribute(decision)
     if call.resumption is not None:

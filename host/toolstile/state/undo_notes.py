@@ -21,10 +21,8 @@ MANY: Final = 64
 """Notes from which on the oldest are dropped, once they are too old."""
 
 
-def noted_in(note: UndoNote | None, store: Store, changed: Iterable[Cell]) -> dict[Any, Items]:
+def noted_in(note: UndoNote, store: Store, changed: Iterable[Cell]) -> dict[Any, Items]:
     """Return the slice of the notes with a further one, unless there is nothing to undo."""
-    if note is None:
-        return {}
     slices: list[SliceChange] = []
     stays = [*note.stays]
     for cell in changed:
