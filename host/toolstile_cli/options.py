@@ -70,6 +70,11 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "toolstile stop --tool 'send_*' --reason Spam --for 1h": "stop some for an hour",
         "toolstile stop --session desk --reason 'Runs in circles'": "stop the calls of a session",
     },
+    "go": {"toolstile go": "end all stops, in all processes"},
+    "status": {
+        "toolstile status": "list the stops that are in force",
+        "toolstile status --json": "print them as JSON",
+    },
     "doctor": {
         "toolstile doctor": "check everything; the exit status is 1 if there is a problem",
         "toolstile doctor --config prod.toml --json": "check another configuration, print JSON",

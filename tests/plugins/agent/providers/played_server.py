@@ -32,6 +32,8 @@ class Cut:
     is_clean: bool = False
     after: int | None = None
     """The number of events that come, None for half of them."""
+    after_text: str | None = None
+    """The text with which the last event comes, instead of a number."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         half = getattr(entry, "after", None) or len(events) // 2
+        if text := getattr(entry, "after_text", None):
+            # Because thoughts may come first, which are more than half of the events.
+            half = 1 + next(n for n, event in enumerate(events) if text in event_text(event))
         for number, event in enumerate(events):
             if number == half and isinstance(entry, (Cut, Hang)):
                 break
