@@ -39,28 +39,11 @@ def ids_in_logs() -> Generator[None]:
     OpenTelemetry, and `toolstileCallID`. Outside of calls they are `0` and empty.
     """
     before = logging.getLogRecordFactory()
-    factory = _Factory(before)
-    logging.setLogRecordFactory(factory)
-    try:
-        yield
-    finally:
-        factory.active = False
-        if logging.getLogRecordFactory() is factory:
-            logging.setLogRecordFactory(before)
+    is_active = True
 
-
-class _Factory:
-    """Makes log records with ids; if another factory wraps it meanwhile, it is switched off."""
-
-    __slots__ = ("_make", "active")
-
-    def __init__(self, make: Any) -> None:
-        self._make = make
-        self.active = True
-
-    def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
-        record: logging.LogRecord = self._make(*args, **kwargs)
-        if self.active:
+    def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record: logging.LogRecord = before(*args, **kwargs)
+        if is_active:
             span = trace.get_current_span().get_span_context()
             valid, current = span.is_valid, under_way.get()
             record.otelTraceID = trace.format_trace_id(span.trace_id) if valid else "0"
@@ -68,6 +51,15 @@ class _Factory:
             record.otelTraceSampled = valid and span.trace_flags.sampled
             record.toolstileCallID = "" if current is None else current.call_id
         return record
+
+    logging.setLogRecordFactory(made)
+    try:
+        yield
+    finally:
+        # If another factory wraps this one meanwhile, it is only switched off.
+        is_active = False
+        if logging.getLogRecordFactory() is made:
+            logging.setLogRecordFactory(before)
 
 
 log = logging.getLogger("toolstile.otel")
