@@ -398,29 +398,6 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--request", action="append", metavar="TEXT", help="the user's request")
 
 
-def _configure_tools(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--schema", metavar="DIALECT", help="print the tools in the format of this provider"
-    )
-
-
-def _configure_prompt(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--overrides",
-        action="store_true",
-        help="print a file for overriding the prompt's texts, for the key prompt_overrides",
-    )
-
-
-def _configure_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="FILE.py",
-        help="the plugins or packages to check (default: all)",
-    )
-
-
 def _configure_new(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name", metavar="NAME", help="the plugin's name: lower-case letters, digits and hyphens"
@@ -467,13 +444,24 @@ _CONFIGURE: Final[Mapping[str, Callable[[Parser], object]]] = {
     "completion": lambda parser: parser.add_argument(
         "shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish"
     ),
-    "check": _configure_check,
+    "check": lambda parser: parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="FILE.py",
+        help="the plugins or packages to check (default: all)",
+    ),
     "new": _configure_new,
     "stop": _configure_stop,
-    "prompt": _configure_prompt,
+    "prompt": lambda parser: parser.add_argument(
+        "--overrides",
+        action="store_true",
+        help="print a file for overriding the prompt's texts, for the key prompt_overrides",
+    ),
     "run": _configure_run,
     "call": _configure_call,
-    "tools": _configure_tools,
+    "tools": lambda parser: parser.add_argument(
+        "--schema", metavar="DIALECT", help="print the tools in the format of this provider"
+    ),
 }
 
 

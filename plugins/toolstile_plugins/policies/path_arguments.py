@@ -13,7 +13,7 @@ from pydantic import PydanticUserError
 from pydantic_core import from_json
 
 from toolstile_hookspecs import Tool
-from toolstile_hookspecs.codecs import pointed
+from toolstile_hookspecs.codecs import pointed, schemas_among
 
 Schema = Mapping[str, Any]
 
@@ -145,7 +145,7 @@ def names_in(schema: Schema) -> frozenset[str]:
 def _names_in(schema: Schema) -> frozenset[str]:
     parts = _within(schema)
     return frozenset(
-        name for part in parts for each in _schemas([part.get("properties")]) for name in each
+        name for part in parts for each in schemas_among([part.get("properties")]) for name in each
     )
 
 
@@ -180,9 +180,11 @@ class _PathSearch:
         parts = self._parts(schemas)
         for part in parts:
             for name, inner in part.get("properties", {}).items():
-                declared.setdefault(name, []).extend(_schemas([inner]))
-        others = _schemas(part.get(key) for part in parts for key in _OTHERS)
-        others += _schemas(each for part in parts for each in _values(part, "patternProperties"))
+                declared.setdefault(name, []).extend(schemas_among([inner]))
+        others = schemas_among(part.get(key) for part in parts for key in _OTHERS)
+        others += schemas_among(
+            each for part in parts for each in _values(part, "patternProperties")
+        )
         defaults = {
             name: inner["default"]
             for name, several in declared.items()
@@ -194,7 +196,7 @@ class _PathSearch:
             is_declared = name in declared or has_format(self._parts(others))
             known = declared.get(name, others)
             yield from self._at((*place, name), inner, known, is_declared=is_declared)
-        if has_format(self._parts(_schemas(part.get("propertyNames") for part in parts))):
+        if has_format(self._parts(schemas_among(part.get("propertyNames") for part in parts))):
             # The name itself is a path.
             yield from (PathArgument((*place, ""), name, is_declared=True) for name in value)
 
@@ -211,7 +213,7 @@ class _PathSearch:
         elif isinstance(value, (list, tuple)):
             items = [*parts] if is_path else []
             inner = (part.get(key) for part in parts for key in _ITEMS)
-            items += _schemas(
+            items += schemas_among(
                 each
                 for found in inner
                 for each in (cast("list[object]", found) if isinstance(found, list) else [found])
@@ -237,7 +239,7 @@ class _PathSearch:
                     seen.add(target)
                     # A reference is a pointer, or names an anchor.
                     if target == "#" or target.startswith("#/"):
-                        waiting += _schemas([pointed(self._root, target)])
+                        waiting += schemas_among([pointed(self._root, target)])
                         continue
                     names = {target, target.rpartition("#")[2]}
                     waiting += (
@@ -247,8 +249,8 @@ class _PathSearch:
                     )
             for key in _COMPOSED:
                 inner: Any = schema.get(key, ())
-                waiting += _schemas([inner] if isinstance(inner, Mapping) else inner)
-            waiting += _schemas(each for key in _BY_NAME for each in _values(schema, key))
+                waiting += schemas_among([inner] if isinstance(inner, Mapping) else inner)
+            waiting += schemas_among(each for key in _BY_NAME for each in _values(schema, key))
         return found
 
 
@@ -274,7 +276,7 @@ def _is_open(schema: Schema) -> bool:
             return True
         inner = [*_values(part, "properties"), *_values(part, "$defs"), part.get("items")]
         inner += [choice for key in _CHOICES for choice in part.get(key, ())]
-        waiting += _schemas({} if each is True else each for each in inner)
+        waiting += schemas_among({} if each is True else each for each in inner)
     return False
 
 
@@ -291,7 +293,3 @@ def _is_json(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _schemas(found: Iterable[Any]) -> list[Schema]:
-    return [cast("Schema", part) for part in found if isinstance(part, Mapping)]

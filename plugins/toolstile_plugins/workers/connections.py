@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 import ssl
@@ -40,15 +39,6 @@ class HostAddress(NamedTuple):
     place: str
     token: str
     certificate: str | None
-
-    @classmethod
-    def from_json(cls, text: str) -> HostAddress:
-        """Return the address that `to_json` wrote."""
-        return cls(*json.loads(text))
-
-    def to_json(self) -> str:
-        """Return the address as JSON."""
-        return json.dumps(self)
 
     def connect(self) -> SocketChannel:
         """Connect to the host, or raise `OSError`; each message may take `PATIENCE` seconds."""

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import importlib
 import inspect
+import json
 import sys
 import traceback
 from collections.abc import Callable, Generator
@@ -73,7 +74,7 @@ def main() -> None:
             if take.connection is None:
                 outcome = _run_alone(tool, take.params, take.traceparent, begins)
             else:
-                address = HostAddress.from_json(take.connection)
+                address = HostAddress(*json.loads(take.connection))
                 outcome = _run_connected(tool, address, take.traceparent, begins)
             flush_streams()
             worker.send(Ended(list(outcome)))

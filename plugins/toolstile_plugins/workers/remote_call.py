@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import logging
 import math
 import sys
@@ -125,7 +126,7 @@ class ConnectedCall:
         dispatcher = context.resources.get(Dispatcher)  # type: ignore[type-abstract]
         carried = call_of(self.tool, params, context)
         with self.connections.expected() as handler:
-            address = handler.address.to_json()
+            address = json.dumps(handler.address)
             call = _dispatched(self.tool, self.settings, context, connection=address)
             context.on_abandoned(handler.give_up)
             context.on_abandoned(partial(_cancel, self.cancelling, dispatcher, call.key))
@@ -164,12 +165,10 @@ def _unreadable(tool: Tool[Any, Any], error: MessageError) -> EffectUnknownError
 
 
 def _paused(context: ToolContext) -> AbstractContextManager[None]:
-    """Pause the tool's timeout while no worker has taken the call."""
     return nullcontext() if context.control is None else context.control.paused()
 
 
 async def _until_taken(dispatcher: Dispatcher, key: str, context: ToolContext) -> None:
-    """Pause the tool's timeout until a worker takes a call."""
     pause = 0.05  # Because most calls are done sooner, and need no check.
     with _paused(context), suppress(StateError):
         while True:

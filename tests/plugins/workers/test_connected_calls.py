@@ -303,7 +303,7 @@ class Failing:
             raise StateError("The database is away.")
         self._connects = False
         assert call.connection is not None
-        HostAddress.from_json(call.connection).connect().close()
+        HostAddress(*json.loads(call.connection)).connect().close()
         await asyncio.Event().wait()
         raise AssertionError
 
