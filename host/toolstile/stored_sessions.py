@@ -31,13 +31,10 @@ _NOT_KEPT: Final = (
 
 
 class Sessions:
-    """The sessions that a host gives to its executors.
+    """The sessions that a host gives to its executors; without a `store` all stay in memory.
 
-    Args:
-        configuration: The bounds of their histories.
-        store: The store of those with an id; None where all stay in memory.
-        counter: Notes used approvals; None where a file or this host alone does.
-        key: Seals approvals if none is configured; None where no sessions are stored.
+    The configuration bounds their histories. `counter` notes used approvals, if neither a file nor
+    this host alone does. `key` seals approvals if none is configured.
     """
 
     def __init__(
@@ -92,15 +89,10 @@ class Sessions:
 def opened(bindings: Iterable[Binding[Any]], running: ExitStack, settings: Settings) -> Sessions:
     """Return the sessions of a host, stored where a store is bound.
 
-    Args:
-        bindings: The bindings of plugins and application; of one type, the last.
-        running: Closes the resources that are built here.
-        settings: The configuration of the host.
-
-    Raises:
-        ConfigurationError: When a ledger would decide, a counter count, or an approval be used up
-            beside it, a resource locks the file of calls' decisions, or nothing records the
-            approvals that hosts with a common key, or one after the other, use up.
+    Of one type, the last binding counts. `running` closes the resources that are built here.
+    `ConfigurationError`: a ledger would decide, a counter count, or an approval be used up beside
+    the store, a resource locks the file of calls' decisions, or nothing records the approvals that
+    hosts with a common key, or one after the other, use up.
     """
     by_type = {binding.kind: binding for binding in bindings}
     wanted: Any = SessionStore

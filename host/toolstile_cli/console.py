@@ -140,15 +140,10 @@ class Column:
 
 
 class Table:
-    """A table that is written row by row: fixed columns, and a text that fills the rest.
+    """A table that is written row by row: fixed columns, and a text, headed `text`, in the rest.
 
     Rich draws a table once all its rows are known; these rows come one by one. Where the rest is
     too narrow, the text stands below its row. In a pipe nothing is cut.
-
-    Args:
-        terminal: The terminal, or pipe.
-        columns: The columns of fixed width.
-        text: The heading of the text that fills the rest.
     """
 
     def __init__(self, terminal: Terminal, columns: Sequence[Column], text: str) -> None:

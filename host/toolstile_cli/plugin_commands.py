@@ -62,11 +62,7 @@ def with_extensions(
 
 
 def configure(host: Host, commands: Iterable[Command], args: argparse.Namespace) -> None:
-    """Let the options of the command that runs change the configuration.
-
-    Raises:
-        ConfigurationError: When a value does not fit.
-    """
+    """Let the options of the command that runs change the configuration."""
     mine = [command for command in commands if command.name == args.command]
     defaults = {key: value for command in mine for key, value in command.defaults.items()}
     given = {key: value for command in mine for key, value in command.settings(args).items()}

@@ -279,7 +279,6 @@ def _begun(ending: Ending) -> list[Text]:
 
 
 def _told(ending: Ending) -> list[Text]:
-    """Return the message of a call that did not succeed."""
     lines = lines_of(ending.text)
     shown = [Text(line) for line in lines[:MAX_LINES]]
     if len(lines) > MAX_LINES:

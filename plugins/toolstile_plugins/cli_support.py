@@ -23,11 +23,7 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w":
 
 
 def late(function: str) -> Callable[[HostHandle, argparse.Namespace], int]:
-    """Return the function of a command, whose module is imported when the command runs.
-
-    Args:
-        function: The module and the name of the function, `module:name`.
-    """
+    """Return the function `module:name` of a command; it is imported when the command runs."""
 
     def run(host: HostHandle, args: argparse.Namespace) -> int:
         module, _, name = function.partition(":")

@@ -43,10 +43,8 @@ def connected(
 ) -> sqlite3.Connection:
     """Open a file in WAL mode, in which readers and a writer do not hinder one another.
 
-    Args:
-        path: The file; made, with the directories above.
-        durability: Whether a commit waits for the disk; see `Durability`.
-        check: Raises if the file is another program's, before anything in it changes.
+    It is made, with the directories above. `durability` decides whether a commit waits for the
+    disk. `check` raises if the file is another program's, before anything in it changes.
     """
     make_directory_of(path)
     is_new = not path.exists()
@@ -250,16 +248,9 @@ class SqliteFile:
     """A file with a connection that reads, and the one connection of the process that writes.
 
     So reading never waits for a transaction. A query within a transaction, on the same thread, is
-    part of it. The file must be on a disk of this machine.
-
-    Args:
-        path: The file.
-        durability: See `connected`.
-        title: Its content, for messages, such as `stored sessions`.
-        prepare: Makes the tables on a new connection.
-        check: See `connected`.
-
-    Every method raises `StateError` if the file cannot be used.
+    part of it. The file must be on a disk of this machine. `title` names its content in messages,
+    such as `stored sessions`; `prepare` makes the tables on a new connection; for the rest see
+    `connected`. Every method raises `StateError` if the file cannot be used.
     """
 
     def __init__(

@@ -196,15 +196,6 @@ class Lifetime(Generic[N]):
     """A call among those nested in one another, from its beginning until it is over.
 
     Its maker fills the attributes.
-
-    Attributes:
-        call_made: The call as it came.
-        parent: The call whose handler made it, None for a top-level one.
-        cancellation: The handle that ends it from outside, None where nothing does.
-        deadline: When it must have ended, None for never.
-        children: The nested calls that have not ended; None if it has made none.
-        closed: Why it ended, as a clause for messages, once it is abandoned or has ended.
-        abandonment: The callbacks to call when it is abandoned, or None.
     """
 
     __slots__ = (
@@ -220,13 +211,13 @@ class Lifetime(Generic[N]):
         "parent",
     )
 
-    call_made: ToolCall
-    parent: N | None
-    cancellation: Cancellation | None
+    call_made: ToolCall  # as it came
+    parent: N | None  # the call whose handler made it, None for a top-level one
+    cancellation: Cancellation | None  # ends it from outside
     deadline: Deadline | None
-    children: list[N] | None
-    closed: str | None
-    abandonment: Abandonment | None
+    children: list[N] | None  # the nested calls that have not ended; None if it has made none
+    closed: str | None  # why it ended, as a clause for messages, also if it was abandoned
+    abandonment: Abandonment | None  # the callbacks to call when it is abandoned
     _left: Cancellation | None
     _forget_left: Callable[[], None] | None
     # Whether its own handler was abandoned, and may not have ended.

@@ -143,7 +143,6 @@ class _Batch:
                 self._look(index)
 
     def _look(self, index: int) -> None:
-        """Let a pipeline continue if its step has ended."""
         if (job := self._jobs.get(index)) is None:
             return
         job.check_limit(self._contexts[index].get(CURRENT))

@@ -177,9 +177,7 @@ class RedeemedToken:
     def spend(self, connection: Any = None) -> None:
         """Use the token up, in the transaction that is open on a connection, else at once.
 
-        Raises:
-            TokenRefused: When it was used before.
-            OSError: When it cannot be noted.
+        `TokenRefused`: it was used before. `OSError`: the use cannot be noted.
         """
         now = self.signer.clock.now().timestamp()
         if not self.signer.spent.spend(self.id, self.expires, now, connection):
@@ -188,9 +186,7 @@ class RedeemedToken:
     def hold(self) -> None:
         """Keep other calls of this host from coming with it, until it is released.
 
-        Raises:
-            TokenRefused: When it is in use, or was used before.
-            OSError: That is unknown.
+        `TokenRefused`: it is in use, or was used before. `OSError`: that is unknown.
         """
         if self.signer.in_use.setdefault(self.id, self) is not self:
             raise TokenRefused(_IN_USE)

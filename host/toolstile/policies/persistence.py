@@ -195,11 +195,7 @@ def merged(
 
 
 def read(file: Path) -> Records:
-    """Return the records in a file; none if the file is missing.
-
-    Raises:
-        ConfigurationError: When it cannot be read, or was not written by Toolstile.
-    """
+    """Return the records in a file, if it exists; `ConfigurationError` for a foreign one."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             # Reading a pipe or a device may never end.
@@ -247,7 +243,6 @@ def replace_file(file: Path, text: str) -> None:
 
 
 def _apart(file: Path, apart: PolicyStoreLocation) -> Path:
-    """Return the stand-in of a file."""
     name = hashlib.sha256(os.fsencode(file.absolute())).hexdigest()
     stand_in = apart.folder / f"{name}.json"
     if not apart.anew and not stand_in.exists():

@@ -348,7 +348,6 @@ def tools_known_to(section: Section, tools: Tools) -> Tools:
 
 
 def _may_overlap(name: str, other: str) -> bool:
-    """Return whether two names, which may be globs, may mean one tool."""
     if fnmatchcase(name, other) or fnmatchcase(other, name):
         return True
     # Of two globs only the texts before their first wildcards are compared.

@@ -131,8 +131,7 @@ def rules_of_plugins(
 def named(policies: Iterable[ToolPolicy], *, place: str) -> list[ToolPolicy]:
     """Return the policies; policies without a name are named by kind, place and position.
 
-    Raises:
-        DefinitionError: When one is not a policy, or has no name and cannot be given one.
+    `DefinitionError`: one is not a policy, or can have no name.
     """
     found: list[ToolPolicy] = []
     for position, policy in enumerate(policies, 1):

@@ -43,19 +43,11 @@ _CALLER_ENDED = "The call that made this one has ended, so this one can use no r
 class CallScope(Waiter):
     """The resources of one call.
 
-    Plain ones are given as they are. Of a `Branchable` one the call gets its own branch, made
-    at the first access; an `Exclusive` one it holds from the first access to its end. Both are
-    then participants of the call. It may be used from several threads.
-
-    Args:
-        resources: The open resources of the session.
-        parent: The scope of the call that made this one, or None.
-        owner: The call.
-
-    Attributes:
-        fail_fast: Whether an exclusive resource that is held is refused at once instead of
-            waited for; a nested call begins with its parent's.
-        held: The resources held while the call is run again, by their ids.
+    Plain ones are given as they are. Of a `Branchable` one the call gets its own branch, made at
+    the first access; an `Exclusive` one it holds from the first access to its end. Both are then
+    participants of the call. It may be used from several threads. With `fail_fast`, which a nested
+    call begins with as its parent, an exclusive resource that is held is refused at once. The
+    resources in `held` are kept, by their ids, while the call is run again.
     """
 
     __slots__ = (

@@ -92,17 +92,7 @@ _DECIDERS: dict[Any, str] = {SessionStore: "the session store", Decider: "the le
 class OpenScope:
     """Resources to request; leaving the `with` block closes those built in it.
 
-    Args:
-        bindings: How each type is made.
-        lock: Guards the instances, also of other scopes.
-
-    Attributes:
-        built: The instances that live for this scope.
-        building: The constructions under way.
-        known: The instances by their ids.
-        owned: The instances to close with this scope, oldest first.
-        closed: Whether it was left.
-        loop_of: Gives the event loop on which async resources are closed, or None.
+    The lock guards the instances, also of other scopes.
     """
 
     __slots__ = ("bindings", "building", "built", "closed", "known", "lock", "loop_of", "owned")
@@ -112,12 +102,12 @@ class OpenScope:
     ) -> None:
         self.bindings = bindings
         self.lock = lock
-        self.built: dict[type[Any], Instance] = {}
+        self.built: dict[type[Any], Instance] = {}  # the instances that live for this scope
         self.building: dict[type[Any], Construction] = {}
-        self.known: dict[int, Instance] = {}
-        self.owned: list[object] = []
+        self.known: dict[int, Instance] = {}  # by the ids of the instances
+        self.owned: list[object] = []  # to close with this scope, oldest first
         self.closed = False
-        self.loop_of: LoopOf | None = None
+        self.loop_of: LoopOf | None = None  # gives the loop on which async resources are closed
 
     def __contains__(self, kind: object) -> bool:
         return kind in self.bindings
@@ -139,12 +129,11 @@ class OpenScope:
     @overload
     def get(self, kind: type[T], default: D) -> T | D: ...
     def get(self, kind: type[Any], default: Any = _MISSING) -> Any:
-        """Return the resource of a type.
+        """Return the resource of a type, or the default if nothing is bound.
 
-        Raises:
-            UnboundResourceError: When nothing is bound and no default is given.
-            CircularDependencyError: When the bindings go in a circle; names it.
-            ResourceError: When it lives for a call only, or everything is closed.
+        `UnboundResourceError`: nothing is bound, without a default. `CircularDependencyError`:
+        names the circle of bindings. `ResourceError`: it lives for a call only, or everything is
+        closed.
         """
         if default is not _MISSING and kind not in self:
             return default

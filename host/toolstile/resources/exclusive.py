@@ -204,14 +204,10 @@ class Claim:
             return next(iter(claims[claims.index(self) + 1 :]), None) if self in claims else None
 
     def request(self, *, fail_fast: bool = False) -> Ticket:
-        """Ask for the lock.
+        """Ask for the lock; with `fail_fast`, do not queue for a held lock.
 
-        Args:
-            fail_fast: Do not queue for a lock that is held.
-
-        Raises:
-            ResourceBusyError: When an abandoned call holds it that does not end, when waiting
-                would close a circle of waiters, or when it is held and `fail_fast` is set.
+        `ResourceBusyError`: an abandoned call holds it that does not end, waiting would close a
+        circle of waiters, or it is held and `fail_fast` is set.
         """
         ticket = Ticket(self)
         with _mutex:
@@ -225,11 +221,7 @@ class Claim:
         return ticket
 
     def abandon(self, *, patience: float = 0.0) -> None:
-        """Keep the lock for an abandoned call.
-
-        Args:
-            patience: Seconds for which others may begin to wait for it to end.
-        """
+        """Keep the lock for an abandoned call; others may begin to wait for `patience` seconds."""
         with _mutex:
             self.abandoned = True
             self._hopeless_from = time.monotonic() + patience
@@ -239,11 +231,7 @@ class Claim:
                     ticket.refuse(self.lock.abandoned_error())
 
     def leave(self, heir: Claim | None = None) -> None:
-        """Give the lock back, or pass it on.
-
-        Args:
-            heir: The claim of the parent call, which takes this one's place.
-        """
+        """Give the lock back, or pass it on to the claim of the parent call."""
         with _mutex:
             self.over = True
             self._refuse_own()
@@ -488,11 +476,9 @@ class Waiter:
     def block(self, turn: OneShotGate, name: str) -> None:
         """Wait in this thread for the turn to have a resource, by its name in messages.
 
-        Raises:
-            ResourceError: In a thread that runs an event loop, which must not be blocked.
-            ResourceBusyError: When the turn is refused.
-            DeadlineExceededError: When the deadline passes first.
-            CallClosed: When the call is cancelled or over.
+        Raises `ResourceError` in a thread that runs an event loop, which must not be blocked,
+        `ResourceBusyError` if the turn is refused, `DeadlineExceededError` if the deadline passes
+        first, and `CallClosed` if the call is cancelled or over.
         """
         # Not an event: a signal handler can ring this one, too.
         bell: SimpleQueue[None] = SimpleQueue()

@@ -214,11 +214,8 @@ class ExclusivePart:
     def prepare(self) -> Awaitable[None] | None:
         """Check that nothing builds on this call's changes, and let the resource prepare them.
 
-        Waits for a nested call that was cancelled and is about to end.
-
-        Raises:
-            ResourceBusyError: If a nested call that has not ended still uses the resource.
-            Exception: Any error of a resource that cannot keep the changes.
+        Waits for a nested call that was cancelled and is about to end. `ResourceBusyError`: a
+        nested call that has not ended still uses the resource. Other errors are the resource's.
         """
         if self._is_about_to_be_free():
             return self._prepare_when_free()

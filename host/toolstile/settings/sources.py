@@ -23,9 +23,7 @@ def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
     """Return the nearest configuration upward from a directory, with its table.
 
     In one directory `toolstile.toml` comes before `[tool.toolstile]` of `pyproject.toml`.
-
-    Raises:
-        ConfigurationError: When a file that is there cannot be read, or is none.
+    `ConfigurationError`: a file that is there cannot be read, or is none.
     """
     for directory in (start, *start.parents):
         own = directory / OWN_FILE
@@ -263,12 +261,9 @@ def load(
 ) -> Settings:
     """Return the settings of a directory, or of a named file.
 
-    A file is looked for upward from `start`, by default the working directory. The variables of
-    the environment override it.
-
-    Raises:
-        ConfigurationError: Naming the file or variable, the key, the expected and
-            the found value.
+    A file is looked for upward from `start`, by default the working directory. The variables of the
+    environment override it. A `ConfigurationError` names the file or variable, the key, the
+    expected and the found value.
     """
     variables = os.environ if environ is None else environ
     path, document = _document(start, config)

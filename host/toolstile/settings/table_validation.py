@@ -162,18 +162,11 @@ def validate_table(
     source: str | Callable[[str], str],
     others: Sequence[str] = (),
 ) -> M:
-    """Return a table as an instance of the model; unknown keys are refused in any case.
+    """Return a table, as TOML gives it, as an instance of the model; unknown keys are refused.
 
-    Args:
-        model: The schema of the table: a pydantic model or a dataclass.
-        table: The table, as TOML gives it.
-        plugin: The plugin it belongs to, None for the host's own.
-        source: The file's name, or a function that gives the source of a dotted key.
-        others: Further keys, which the host reads.
-
-    Raises:
-        ConfigurationError: Naming for every fault the source, the key, the expected
-            and the found value. Secrets are not shown.
+    The table belongs to a plugin, None for the host's own. `source` is the file's name, or gives
+    the source of a dotted key; `others` are keys that the host reads. The `ConfigurationError`
+    names for every fault the source, the key, the expected and the found value, without secrets.
     """
     prefix: Keys = () if plugin is None else ("plugins", plugin)
     try:

@@ -73,10 +73,8 @@ class Branch(Transaction):
     def dispatch(self, event: object) -> None:
         """Let the reducers registered for the event's type change their slices: all or none.
 
-        Raises:
-            CallClosed: The call is over.
-            StateError: The branch is frozen, or a reducer did not return items or changed its
-                slice itself.
+        `StateError`: the branch is frozen, or a reducer did not return items or changed its slice
+        itself. `CallClosed`: the call is over.
         """
         registered = self._store.reducers.get(type(event))
         if registered is None and not self._store.subscribers.handlers:
@@ -236,13 +234,10 @@ class Branch(Transaction):
     def validate(self) -> None:
         """Check that nothing this branch read or replaced has changed, and stand on the newest.
 
-        Items that were only appended, or reduced without having been read, are put on top of
-        other calls' items. Open branches forked from this one are closed: their base moves, and
-        the handler that could wait for them has ended.
-
-        Raises:
-            ConflictError: Another call changed such a slice; names all of them.
-            CallClosed: It is closed.
+        Items that were only appended, or reduced without having been read, are put on top of other
+        calls' items. Open branches forked from this one are closed: their base moves, and the
+        handler that could wait for them has ended. The `ConflictError` names all changed slices.
+        `CallClosed`: the branch is closed.
         """
         if self._children is not None:
             # A nested call joins before this, or not at all.
@@ -257,16 +252,11 @@ class Branch(Transaction):
     def commit(self, deciding: Deciding | None = None) -> None:
         """Make the changes those of the base, close, and (top level) publish the events.
 
-        The caller has validated and holds the commit turn, so nothing moves meanwhile but by
-        direct use of the session, outside any call, and by other hosts. Where such a use touches
-        a slice that the branch read, nothing is committed, and no participant contributes.
-
-        Args:
-            deciding: The decision that others contribute to; None where the session is all.
-
-        Raises:
-            ConflictError: See above; the branch stays open.
-            CallClosed: It, or its parent, is closed.
+        The caller has validated and holds the commit turn, so nothing moves meanwhile but by direct
+        use of the session, outside any call, and by other hosts. Where such a use touches a slice
+        that the branch read, nothing is committed, no participant contributes, and the branch stays
+        open (`ConflictError`). Others contribute to `deciding`; it is None where the session is
+        all. `CallClosed`: it, or its parent, is closed.
         """
         with self.lock:
             if self._closed is not None:

@@ -86,15 +86,8 @@ _PAUSE: Final = 0.05
 class Journal(Store):
     """The state of a stored session; each movement is an entry that hosts share.
 
-    Slices whose type is not known yet stay JSON, under their names, and are carried along.
-
-    Args:
-        records: The store of the entries.
-        like: The state in memory of the same session, not used yet.
-
-    Attributes:
-        records: The store of the entries.
-        unnamed_logs: LOG slices as JSON, by the names of types that are not known yet.
+    It begins as the state `like` in memory, which is not used yet. Slices whose type is not known
+    yet stay JSON, under their names, and are carried along; LOG slices in `unnamed_logs`.
     """
 
     is_stored = True
@@ -181,10 +174,9 @@ class Journal(Store):
     def moving(self, deciding: Deciding | None = None) -> Generator[None]:
         """Record the block's changes of the head; they show once they are recorded.
 
-        Raises:
-            StateError: The store cannot be written; nothing has changed.
-            SnapshotError: An item has no JSON form; nothing has changed.
-            DecisionUnknownError: It is unknown whether the changes were recorded.
+        Nothing has changed after a `StateError`, if the store cannot be written, or a
+        `SnapshotError`, if an item has no JSON form. `DecisionUnknownError`: it is unknown whether
+        the changes were recorded.
         """
         with deferred_interrupts(), self.lock:
             if self._transaction is not None:

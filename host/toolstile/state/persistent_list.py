@@ -15,15 +15,10 @@ from toolstile_hookspecs.errors import StateError
 class Items:
     """One version of a slice: everything below, then the first so many of a list.
 
-    The list is shared by the versions that grew out of one another. Only its owner appends
-    to it, and only from the version that reaches its end; any other owner puts another list
-    on top. So adding costs the new items only, and an old version costs nothing.
-
-    Args:
-        below: The items before the list.
-        tail: The list; items beyond `length` belong to newer versions.
-        length: How many items there are, those below included.
-        owner: Who may append to the list in place.
+    The list is shared by the versions that grew out of one another. Only its owner appends to it,
+    and only from the version that reaches its end; any other owner puts another list on top. So
+    adding costs the new items only, and an old version costs nothing. `length` counts the items
+    below, too; those in `tail` beyond it belong to newer versions.
     """
 
     __slots__ = ("below", "length", "owner", "start", "tail")

@@ -57,8 +57,7 @@ def written(changes: Iterable[Change]) -> str:
 def read(text: str, kinds: Iterable[type[Any]]) -> list[Change]:
     """Return the changes that JSON describes. Types are looked up among those given.
 
-    Raises:
-        SnapshotError: It is other JSON, names an unknown type, or does not fit the types.
+    `SnapshotError`: it is other JSON, names an unknown type, or does not fit the types.
     """
     try:
         entries = _entries().validate_json(text)

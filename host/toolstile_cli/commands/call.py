@@ -18,11 +18,7 @@ from toolstile_plugins.screen import shown_status
 
 
 def call(host: Host, args: argparse.Namespace) -> int:
-    """Dispatch one call and print its text, or its envelope with `--json`.
-
-    Raises:
-        UsageError: When the arguments are neither `key=value` nor a JSON object.
-    """
+    """Dispatch one call and print its text, or its envelope with `--json`."""
     words: list[str] = args.arguments
     pairs, text = read_pairs(words), "{}"
     if words and not pairs:

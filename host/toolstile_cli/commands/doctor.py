@@ -302,7 +302,6 @@ def _is_path(host: Host, text: str) -> bool:
 
 
 def _of_sessions(host: Host) -> Iterator[Diagnostic]:
-    """Yield why stored sessions would keep the host from opening."""
     offering = host.plugins.view.providers
     # Foreign resources may connect to something as soon as they are built.
     if (offering.get(SessionStore), offering.get(Decider)) != ("sessions", "ledger"):

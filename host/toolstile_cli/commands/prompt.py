@@ -14,11 +14,7 @@ from toolstile_hookspecs import Prompt, Section
 
 
 def prompt(host: Host, args: argparse.Namespace) -> int:
-    """Print the prompt of a new session; with `--json`, its text and the names of its tools.
-
-    Raises:
-        UsageError: When overrides are asked for as JSON.
-    """
+    """Print the prompt of a new session; with `--json`, its text and the names of its tools."""
     if args.overrides and args.out is not None:
         raise UsageError(
             "--overrides prints a file of TOML, and --json nothing but JSON; leave one of them out."

@@ -71,11 +71,7 @@ def example_session(name: str) -> tuple[str, str]:
 
 
 def run(host: Host, args: argparse.Namespace) -> int:
-    """Dispatch the calls of a file, showing each as it ends.
-
-    Raises:
-        UsageError: When the file is wrong; nothing is run then.
-    """
+    """Dispatch the calls of a file, showing each as it ends; `UsageError` runs nothing."""
     turns = _read(host, args)
     report = _report(args, [call for turn in turns for call in turn.calls])
     succeeded = True

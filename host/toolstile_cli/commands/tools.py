@@ -118,7 +118,6 @@ def _print_table(host: Host) -> None:
 
 
 def _print_withheld(host: Host, terminal: Terminal) -> None:
-    """Print how to ask for the tools that plugins offer on request only."""
     for remedy in dict.fromkeys(host.plugins.view.withheld.values()):
         terminal.print(Text(f" Not offered: {printable(remedy)}.", "dim"))
 

@@ -278,7 +278,6 @@ def _members_of(made: type[Any]) -> Iterator[Fault]:
 
 
 def _takes(made: type[Any], name: str) -> bool:
-    """Tell whether a method takes the arguments of the host."""
     is_bound = isinstance(inspect.getattr_static(made, name), (staticmethod, classmethod))
     places = _GIVEN.get(name, 2) + (not is_bound)
     try:

@@ -56,7 +56,6 @@ def findings_in(host: Host, report: PluginReport) -> list[Diagnostic]:
 
 
 def _loading(host: Host, report: PluginReport) -> Iterator[Diagnostic]:
-    """Yield the faults that keep a plugin, or a part of it, from being taken."""
     if report.status == "failed":
         found = list(_loaded_diagnostics(report))
         yield from found

@@ -470,7 +470,6 @@ class SessionCalls:
         return {}
 
     async def _end(self, places: Iterable[_Place]) -> None:
-        """End calls that will not run, as cancelled."""
         left = [self._carried.pop(place) for place in places if place in self._carried]
         for carried in left:
             carried.cancellation.cancel()

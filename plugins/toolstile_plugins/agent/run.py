@@ -384,10 +384,9 @@ class Run:
             self.guidance.view = work.view
 
     def end_transaction(self, reason: str = "") -> Loop[None]:
-        """Keep the changes of all calls, or put them back for a reason; then do nothing.
+        """Keep the changes of all calls, or put them back for a reason; only once.
 
-        Raises:
-            RunFailed: Nothing is kept, or it is unknown which changes are.
+        Raises `RunFailed` if nothing is kept, or it is unknown which changes are.
         """
         work, self._work = self._work, None
         if work is None:

@@ -168,7 +168,6 @@ class RunSpans:
 
 
 def _error_type(error: BaseException) -> str:
-    """Return the reason of a run's end, a provider's type of fault, or the class of an error."""
     if isinstance(error, RunFailed):
         if error.stop_reason is not StopReason.ERROR:
             return error.stop_reason.value

@@ -374,7 +374,6 @@ def _run(
     texts: dict[str, str],
     most: int,
 ) -> list[Any]:
-    """Evaluate the code in a fork, and return its results as plain data."""
     writes: list[list[str]] = []
     functions: dict[str, Any] = {}
     if files is not None:

@@ -115,7 +115,6 @@ class Waiting:
     # --- Pages
 
     def _list(self, request: Request, told: Mapping[str, str] | None = None) -> Response:
-        """Return the page of all questions, with the results of answers."""
         waiting = [] if self._found is None else self._inbox.waiting()
         granted = [] if self._found is None else self._found.all()
         lately = [] if self._found is None else self._inbox.events.newest(LATELY)

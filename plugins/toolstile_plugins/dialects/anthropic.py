@@ -70,7 +70,6 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
 
 
 def _assistants(entries: list[Any]) -> list[ToolCall]:
-    """Return the calls in the model's messages, and in blocks."""
     calls: list[ToolCall] = []
     for entry in entries:
         calls += _calls_in([entry])

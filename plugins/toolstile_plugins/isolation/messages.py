@@ -341,8 +341,7 @@ def result_codec(tool: Tool[Any, Any]) -> ValueCodec:
 def written(codec: ValueCodec, value: object, at: str) -> str:
     """Return a value as JSON that decodes to an equal value, in all its parts.
 
-    Raises:
-        ValueError: No such JSON exists. The message names the part, its type and the remedy.
+    The `ValueError` for a value without such JSON names the part, its type and the remedy.
     """
     try:
         text = codec.encode(value)

@@ -57,11 +57,8 @@ METHODS: Final = {
 def serve(channel: SocketChannel, context: ToolContext, *, is_here: bool = True) -> Done:
     """Answer the requests of a handler until the handler has ended; return its result.
 
-    If `is_here`, the handler runs on this machine, and can use its paths.
-
-    Raises:
-        EOFError: The channel ends before the handler.
-        MessageError: A message is not a request.
+    If `is_here`, the handler runs on this machine, and can use its paths. `EOFError`: the channel
+    ends before the handler. `MessageError`: a message is not a request.
     """
     with Services(context, is_here=is_here) as services:
         while not isinstance(message := channel.receive(), Done):
@@ -183,12 +180,10 @@ class IsolatedHandler:
         self._tool = tool
 
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
-        """Run the handler in a process, and return its result.
+        """Run the handler in a process, and return its result or raise its exception.
 
-        Raises:
-            BaseException: The exception of the handler.
-            ProcessDied: The process ends without a result.
-            RuntimeError: The params or the result cannot be sent.
+        `ProcessDied`: the process ends without a result. `RuntimeError`: the params or the result
+        cannot be sent.
         """
         codec = result_codec(self._tool)
         if isinstance(codec, Codec) and (reason := codec.why_not_read_back()):

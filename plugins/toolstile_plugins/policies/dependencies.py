@@ -173,7 +173,6 @@ _NOTHING: frozenset[str] = frozenset()
 
 @lru_cache(maxsize=1024)
 def _meaning(tool: Tool[Any, Any], names: frozenset[str]) -> frozenset[str]:
-    """Return the names, also globs, that mean a tool."""
     return frozenset(name for name in names if fits(tool, name))
 
 
@@ -189,7 +188,6 @@ def _needs(name: str, dependencies: Mapping[str, AbstractSet[str]]) -> AbstractS
 
 
 def _circle(start: str, dependencies: Mapping[str, AbstractSet[str]]) -> list[str]:
-    """Return the way from a tool back to itself, or nothing."""
     ways = [[start]]
     seen: set[str] = set()
     while ways:

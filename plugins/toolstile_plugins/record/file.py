@@ -202,9 +202,8 @@ class RecordFile:
     def append(self, content: str) -> None:
         """Write a line: a JSON object with at least one field.
 
-        Raises:
-            OSError: It cannot be written; it is taken back.
-            RecordError: This process is a fork of the process with the open file.
+        After an `OSError` it is taken back. `RecordError`: a fork of the process with the open
+        file.
         """
         if os.getpid() != self._process:
             raise RecordError(

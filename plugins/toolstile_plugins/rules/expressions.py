@@ -213,7 +213,6 @@ def _first_line(text: str) -> str:
 
 
 def _remedy(told: str, source: str) -> str:
-    """Return the text to write instead."""
     if "Syntax error" in told:
         return "conditions are joined by && and ||, turned by !, compared by ==; texts are quoted"
     found = _UNKNOWN.search(told)

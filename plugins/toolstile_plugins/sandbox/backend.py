@@ -286,13 +286,9 @@ class Running:
         self.process.wait()
 
     def exit_code(self, stderr: bytes) -> int:  # noqa: ARG002 - for backends that fail
-        """Return the exit code, after `join`.
+        """Return the exit code, after `join`; raise `SandboxUnavailable` if it never started.
 
-        Args:
-            stderr: The beginning of its error output, where a sandbox names its own failure.
-
-        Raises:
-            SandboxUnavailable: The command was never started.
+        A sandbox names its own failure at the beginning of the error output.
         """
         code = self.process.returncode
         return 128 - code if code < 0 else code

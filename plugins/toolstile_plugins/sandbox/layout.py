@@ -188,7 +188,6 @@ class _Tree:
 
 
 def _give(target: str, found: FileStat, usual: int) -> None:
-    """Set the mode and the time of a path as in the workspace."""
     mode = found.mode if found.mode is not None else usual
     # A directory keeps its owner's rights, because entries are put into it later.
     os.chmod(target, mode | stat.S_IRWXU if found.kind == "directory" else mode)  # noqa: PTH101

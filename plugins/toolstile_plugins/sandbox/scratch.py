@@ -203,10 +203,7 @@ def base_of(scratch: Path | None, room: int, beside: str | None = None) -> Path:
     """Return the parent of scratch directories, readable by this user alone.
 
     Without a configured one, it has `room` for the bytes that a command may write, and is on the
-    disk of the workspace, the directory `beside`.
-
-    Raises:
-        OSError: No directory can be used.
+    disk of the workspace, the directory `beside`. `OSError`: no directory can be used.
     """
     if scratch is None:
         *disks, last = _places()

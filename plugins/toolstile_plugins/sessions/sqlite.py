@@ -75,7 +75,6 @@ class SqlSessions(SqlTables, ABC):
             return self._remove(decision.transaction, session_id, _ALL) > 0
 
     def _remove(self, transaction: Any, session_id: str, number: int) -> int:
-        """Remove the entries up to a number; return how many they were."""
         removed: int = transaction.execute(_REMOVE, (session_id, number)).rowcount
         return removed
 
@@ -274,7 +273,6 @@ class SqlCounter(SqlTables, BaseCounter):
         return [(self._number(amount), until) for amount, until in rows]
 
     def _is_made(self) -> bool:
-        """Return whether the table exists."""
         return True
 
     def _written(self, amount: float) -> Any:

@@ -224,7 +224,6 @@ _USUAL: Final = frozenset({0o100644, 0o100664, 0o040755, 0o040775})
 
 
 def _modes(path: str, before: Node | None, after: Node | None) -> str:
-    """Return the lines about a changed mode, or an unusual mode of a new file."""
     if after is None or (before is None and _is_usual(after)):
         return ""
     if before is None:

@@ -445,7 +445,6 @@ class Overlay:
         return content_of(path, node)
 
     def _check_directory(self, path: str) -> None:
-        """Raise `OSError` unless there is a directory at a path."""
         node = self._node(path)
         if node.kind != "directory":
             raise NotADirectoryError(f"{path} is {name_of(node)}, not a directory.")

@@ -79,13 +79,9 @@ def take_back(  # noqa: C901 - one branch for each state of a path
     put_back: Callable[[Mapping[str, Node | None]], object],
     text: str,
 ) -> tuple[list[str], list[Difference]]:
-    """Give the paths of a call their former states, but no path that others have changed since.
+    """Give paths their former states unless others have changed them; return both kinds.
 
-    Returns:
-        The paths that went back, and the changed ones.
-
-    Raises:
-        ToolError: The changes were made in another workspace, or their contents are dropped.
+    `ToolError`: the changes were made in another workspace, or their contents are dropped.
     """
     reverse, kept = _read(text)
     if reverse.root not in {None, root}:

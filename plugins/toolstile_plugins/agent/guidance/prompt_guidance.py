@@ -128,9 +128,8 @@ class Guidance:
     def feedback(self, outcomes: Outcomes, elsewhere: int = 0) -> Loop[list[Feedback]]:
         """Count the calls of a batch, and return the feedback of the providers.
 
-        Args:
-            outcomes: The outcomes; calls that wait for a person count at their end.
-            elsewhere: The number of further calls, which the host has not seen.
+        Calls that wait for a person count at their end. `elsewhere` is the number of further calls,
+        which the host has not seen.
         """
         ended = [each.event for each in outcomes if _has_ended(each)]
         succeeded = {event.tool_name for event in ended if event.success}
@@ -167,13 +166,7 @@ class Guidance:
     def completion(
         self, output: Any = None, text: str = "", stop_reason: StopReason = StopReason.END
     ) -> Loop[TaskCompletionResult]:
-        """Return whether the model may stop; the first checker that objects decides.
-
-        Args:
-            output: The typed answer.
-            text: The model's text.
-            stop_reason: Why it stopped.
-        """
+        """Return whether the model may stop; the first checker that objects decides."""
         if self._is_apart:
             self.skip("the calls belong to a dry run or a replay")
         elif checkers := _checkers(self._sources()):

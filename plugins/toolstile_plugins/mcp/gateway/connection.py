@@ -207,7 +207,6 @@ class Connection:
         return hide(text, secrets_of(self._settings))
 
     async def _follow(self, client: Client, guard: transports.GuardedStream) -> None:
-        """Follow the changes of the server's tools until the connection ends."""
         ended = asyncio.create_task(guard.ended.wait())
         listening = asyncio.create_task(self._listen(client))
         try:

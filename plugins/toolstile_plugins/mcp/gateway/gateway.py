@@ -245,7 +245,6 @@ class Upstream:
         return await self._on_loop(self._send(definition, params, context, home))
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for work on the gateway's loop, from any loop."""
         if self.loop is None or self.loop is asyncio.get_running_loop():
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))

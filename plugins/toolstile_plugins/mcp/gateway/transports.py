@@ -549,7 +549,6 @@ async def _write(
 
 
 async def _listen(stderr: asyncio.StreamReader, said: deque[str]) -> None:
-    """Keep the last lines that a program writes beside its messages."""
     rest = b""
     while chunk := await stderr.read(LINE):
         *lines, rest = (rest + chunk).split(b"\n")

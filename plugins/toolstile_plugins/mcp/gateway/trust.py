@@ -219,7 +219,6 @@ class Standing:
             self._approve(self._found or {})
 
     def _taken(self, found: Mapping[str, Definition]) -> Mapping[str, Definition]:
-        """Return the tools that are approved because the server has them now."""
         # Each is remembered for good, and a server may rename its tools without end.
         few_gone = len(self._approved.keys() - found.keys()) < GONE
         if self._trust == "always":

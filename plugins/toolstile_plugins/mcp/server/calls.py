@@ -244,7 +244,6 @@ async def _dispatch(
 
 
 def _links_of(ended: Outcome) -> list[ResourceLink]:
-    """Return the links of a value that clients may see."""
     result = ended.result
     value = None if result.exclude_value_from_context else result.value
     try:

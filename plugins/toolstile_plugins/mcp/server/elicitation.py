@@ -242,7 +242,6 @@ def meaning_of(result: ElicitResult | ApprovalAnswer) -> ApprovalAnswer:
 
 
 def _unreachable(asking: CallRequest) -> str | None:
-    """Return why the client cannot ask a person, None if it can."""
     session = asking.context.session
     capabilities = session.client_capabilities
     elicitation = None if capabilities is None else capabilities.elicitation
@@ -257,7 +256,6 @@ def _is_modern(asking: CallRequest) -> bool:
 
 
 async def _elicit(asking: CallRequest, request: ApprovalRequest, longest: float) -> ApprovalAnswer:
-    """Elicit the answer to a request before its deadline."""
     return meaning_of(await _elicited(asking, question_of(request), FORM, request, longest))
 
 

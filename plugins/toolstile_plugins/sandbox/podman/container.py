@@ -77,11 +77,7 @@ class PodmanConfig(BaseModel):
 
     @classmethod
     def of(cls, settings: SandboxSettings) -> PodmanConfig:
-        """Return the options of the sandbox's settings.
-
-        Raises:
-            ConfigurationError: They are not valid; names the first fault.
-        """
+        """Return the options of the sandbox's settings; `ConfigurationError` for invalid ones."""
         try:
             return cls.model_validate(settings.options)
         except ValidationError as error:
@@ -305,7 +301,6 @@ class Podman:
         return made
 
     def _strays(self) -> Iterator[str]:
-        """Yield the names of containers on this machine whose host has ended."""
         for name, value in self._program.labelled(_LABEL):
             machine, _, path = value.partition(":")
             if machine == platform.node() and is_left(Path(path)):

@@ -204,16 +204,9 @@ class Store(Base, Protocol):
     def begin(self, changes: Changes, hold: Lock | None = None) -> Transaction | None:
         """Check the reads of a call and prepare its changes, without waiting.
 
-        Args:
-            changes: The reads and changes.
-            hold: The lock if the call has it; released at every end.
-
-        Returns:
-            The transaction, or None while another transaction runs.
-
-        Raises:
-            ConflictError: A path that was read has changed; nothing is prepared.
-            OSError: The changes cannot be kept; nothing is prepared.
+        Returns None while another transaction runs. `hold`, the lock if the call has it, is
+        released at every end. If a path that was read has changed (`ConflictError`), or the changes
+        cannot be kept (`OSError`), nothing is prepared.
         """
         ...
 
@@ -302,11 +295,8 @@ _LONGEST_PAUSE_SECONDS: Final = 0.02
 def wait(attempt: Callable[[], T | None], deadline: Deadline | None = None) -> T:
     """Try until the result is not None, blocking the thread between.
 
-    Without a deadline, the wait is bounded by `PATIENCE_SECONDS`.
-
-    Raises:
-        ResourceBusyError: The other commit does not end.
-        DeadlineExceededError: The deadline passes first.
+    Raises `DeadlineExceededError` after the deadline; without one, `ResourceBusyError` after
+    `PATIENCE_SECONDS`.
     """
     pauses = _pauses(deadline)
     while (done := attempt()) is None:

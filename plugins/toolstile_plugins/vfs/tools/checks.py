@@ -54,7 +54,6 @@ def checking(context: ToolContext, what: str) -> Generator[Checks]:
 
 
 def _with_retry(fault: str) -> str:
-    """Return a fault, with a request to retry if it names a remedy."""
     says_all = _SAYS_WHETHER_TO_RETRY.search(fault) is not None
     return fault if says_all or ". " not in fault else f"{fault} Then retry."
 

@@ -403,7 +403,6 @@ def _lines_message(path: str, lines: list[str], page: Page[str]) -> str:
 
 
 def _while_wanted(items: Iterable[T], context: ToolContext) -> Iterator[T]:
-    """Yield items until the call is cancelled."""
     for item in items:
         if context.cancelled:
             return

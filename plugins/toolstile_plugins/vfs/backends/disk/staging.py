@@ -129,7 +129,6 @@ class Staging:
             yield Operation("chmod", change.path, slot, mode=after.mode, former=former)
 
     def _former_mode(self, change: Change, after: Node) -> int | None:
-        """Return the mode of a file if only its mode changes, else None."""
         content = after.content
         if not isinstance(content, OnDisk) or content.path != change.path:
             return None

@@ -73,12 +73,10 @@ class DiskTransaction:
     _undo: Undo | None = None
 
     def commit(self) -> None:
-        """Decide, then carry out the operations.
+        """Decide, then carry out the operations; an error undoes all of them.
 
-        Raises:
-            ConflictError: A file was changed from outside at the last moment; every operation
-                was undone.
-            OSError: The system refuses; every operation was undone.
+        `ConflictError`: a file was changed from outside at the last moment. `OSError`: the system
+        refuses.
         """
         try:
             self._steps("deciding")
