@@ -26,6 +26,7 @@ from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_hookspecs._tools.field_checks import MAX_DESCRIPTION, function_fault, option_faults
 from toolstile_hookspecs._tools.signatures import Signature, read_full_form, read_function
 from toolstile_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.execution.undo import UndoHandler
 from toolstile_hookspecs.idempotency import IdempotencyConfig
 from toolstile_hookspecs.support.callables import docstring_of, first_paragraph, first_sentence
 from toolstile_hookspecs.tools import (
@@ -50,6 +51,7 @@ class ToolOptions(TypedDict, total=False):
     accepts_overrides: bool
     examples: tuple[ToolExample[Any, Any], ...]
     idempotency: IdempotencyConfig | None
+    undo: UndoHandler | None
     category: Category
     consequence: Consequence
     requires_confirmation: bool

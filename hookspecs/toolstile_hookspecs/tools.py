@@ -26,6 +26,7 @@ from toolstile_hookspecs._tools.field_checks import (
     key_faults,
     tool_faults,
     typed_examples,
+    undo_faults,
 )
 from toolstile_hookspecs._tools.signatures import (
     ANYTHING,
@@ -36,6 +37,7 @@ from toolstile_hookspecs._tools.signatures import (
 )
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
+from toolstile_hookspecs.execution.undo import UndoHandler
 from toolstile_hookspecs.idempotency import IdempotencyConfig
 from toolstile_hookspecs.results import ToolResult
 
@@ -109,6 +111,7 @@ class Tool(Generic[P, R]):
         accepts_overrides: Whether its description may be overridden.
         examples: Calls that show its use; they must fit the types.
         idempotency: How a repeated call is recognised, to have its effect once.
+        undo: The function that takes an effect back which is not kept; see `UndoHandler`.
         category: `read`, `write`, `delete` or `side_effect`.
         consequence: `low`, `medium` or `high`; independent of the category.
         requires_confirmation: Whether a person must approve every call.
@@ -149,6 +152,7 @@ class Tool(Generic[P, R]):
     accepts_overrides: bool = True
     examples: tuple[ToolExample[P, R], ...] = ()
     idempotency: IdempotencyConfig | None = None
+    undo: UndoHandler | None = None
     category: Category = "side_effect"
     consequence: Consequence = "medium"
     requires_confirmation: bool = False
@@ -200,6 +204,8 @@ class Tool(Generic[P, R]):
         settle(self, "examples", examples)
         if self.idempotency is not None:
             faults += key_faults(self.idempotency, self.params_codec)
+        if self.undo is not None:
+            faults += undo_faults(self)
         if self.isolation == "process":
             faults += import_faults(self.handler)
         self._refuse(faults)

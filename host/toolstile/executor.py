@@ -374,7 +374,7 @@ class Executor:
         """Begin a transaction: one decision keeps the changes of all its calls, or of none.
 
         Until its end, neither the disk nor the session nor another executor sees any of it; its
-        own calls see what earlier ones have changed. Only contained tools can be called in it.
+        own calls see what earlier ones have changed. Its tools are contained, or have `undo`.
 
         Args:
             title: The title, for people.

@@ -23,6 +23,7 @@ from toolstile.policies.persistence import locked, replace_file
 from toolstile.settings import Settings
 from toolstile.slots import Slot
 from toolstile_hookspecs import NOTICE, HandlerState, StateError
+from toolstile_hookspecs.services.ledger import RECONCILE_TOOL
 from toolstile_hookspecs.stops import Stop
 
 Stops = tuple[Stop, ...]
@@ -98,8 +99,10 @@ class Gate(Slot):
             raise fault
 
     def fault(self, call: Any) -> Stopped | None:
-        """Return why a call has to end, or None; a decided call and a rollback are left alone."""
+        """Return why a call has to end, or None; decided calls and undos are left alone."""
         if self.numbers[0] == self.clear or call.committed or call.error is not None:
+            return None
+        if call.call_made.name == RECONCILE_TOOL:
             return None
         tools = [*call.tools_within, *([] if call.plan is None else [call.plan.tool])]
         for stop in self.stops():

@@ -108,7 +108,7 @@ COMMANDS: Final = {
     "check": "check plugins for mistakes that their authors should fix",
     "stop": "stop calls: nothing of them is committed after this command has returned",
     "go": "end all stops",
-    "status": "list the stops: which calls, by whom, since when and why",
+    "status": "list the stops (which calls, by whom, since when and why) and the owed undos",
     "new": "create a package for a plugin, with tests that pass",
     "doctor": "find problems of this installation, and how to fix them",
     "completion": "print a script that makes a shell complete commands, options and names",

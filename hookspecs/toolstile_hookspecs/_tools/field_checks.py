@@ -260,6 +260,25 @@ def key_faults(idempotency: Any, params: ValueCodec) -> list[str]:
     return faults
 
 
+def undo_faults(tool: Any) -> list[str]:
+    """Return the faults of a declared undo."""
+    faults: list[str] = []
+    if call_fault(tool.undo, None, None, "", None):
+        form = "def refund(params, result, key, context): ..."
+        faults.append(f"undo cannot be called with params, result, key and context; write {form}")
+    if (config := tool.idempotency) is None or config.strategy == "none":
+        remedy = "add idempotency=IdempotencyConfig(...)"
+        faults.append(f"undo needs the key under which the ledger notes the effect; {remedy}")
+    elif config.reconcile is not None or config.on_unknown == "retry":
+        remedy = "remove reconcile and on_unknown='retry'"
+        faults.append(f"undo takes back an effect whose outcome is unknown; {remedy}")
+    if tool.contained:
+        faults.append("undo only goes with contained=False; remove one of them")
+    if tool.params_codec.secret_schema():
+        faults.append("undo keeps the params, and they hold a secret; let a resource hold it")
+    return faults
+
+
 def import_faults(handler: Any) -> list[str]:
     """Return the fault of a handler that another process does not find by name."""
     if _is_importable(handler):

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
@@ -15,6 +15,15 @@ from toolstile_hookspecs.stored_names import stored_as
 UNDO_TOOL: Final = "undo_calls"
 UNDONE_CALLS: Final = "undo.calls"
 """The attribute of an undo's event with the ids of the calls that it has undone."""
+
+UndoHandler = Callable[[Any, Any, str, Any], Any]
+"""A function of an effect's params, its result, its key and a `ToolContext`, sync or async.
+
+The result is the value that the tool returned; None if the call ended before it was known, so that
+the effect may not have happened. The key is `effect_key` of the call, unique to the effect. The
+function may be called several times for one effect: a service must recognize the key. It fails by
+an exception or by a `ToolResult.error`, and is called again later.
+"""
 
 
 class SliceChange(NamedTuple):

@@ -8,6 +8,7 @@ another call. `toolstile_hookspecs.testing.LedgerStoreContract` tests a store.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -25,7 +26,11 @@ __all__ = [
     "LedgerStore",
     "RecordedResult",
     "SettlesUnknown",
+    "StoresOwed",
 ]
+
+RECONCILE_TOOL: Final = "ledger_reconcile"
+"""The tool, not offered to models, whose calls ask about unknown effects and undo owed ones."""
 
 
 class EffectState(StrEnum):
@@ -51,7 +56,8 @@ class Claim(NamedTuple):
         call_id: The call.
         created_at: The time of the claim; aware, UTC.
         params: All params as JSON for the `reconcile` of the tool, kept until the effect is
-            finished; None without `reconcile`.
+            finished; None without `reconcile`. For `undo`, a list: the first id, the params,
+            and the value of the result.
     """
 
     key: str
@@ -62,6 +68,13 @@ class Claim(NamedTuple):
     call_id: str
     created_at: datetime
     params: bytes | None = None
+
+    @property
+    def owed_id(self) -> str | None:
+        """The first id of an effect that is undone unless it is recorded; None for others."""
+        # Because params are an object, a list marks an owed undo.
+        owed = self.params is not None and self.params.startswith(b"[")
+        return str(json.loads(self.params or b"")[0]) if owed else None
 
 
 class RecordedResult(NamedTuple):
@@ -268,6 +281,19 @@ class SettlesUnknown(Protocol):
             found: The result; or why the effect has not happened, so that the next call runs.
             expires_at: The end of the result; None for never.
             token: The hold; None for a person, who needs none.
+        """
+
+
+@runtime_checkable
+class StoresOwed(Protocol):
+    """A `LedgerStore` for tools with `undo`."""
+
+    def owe(self, claim: Claim, reason: str, was: EffectState, connection: Any = None) -> bool:
+        """Make an effect that is in a state unknown, and keep the params of a claim for its undo.
+
+        Returns:
+            False if the key has another effect or state now; nothing has changed then. With the
+            connection of an open decision, nothing changes before that.
         """
 
 

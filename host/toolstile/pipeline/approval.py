@@ -284,7 +284,7 @@ def request_of(call: ActiveCall, reasons: Iterable[str], diff: str | None) -> Ap
         tool=tool,
         params=params,
         arguments=arguments.decode(),
-        reasons=reasons,
+        reasons=(*reasons, "Its effect can be taken back.") if tool.undo else reasons,
         digest=digest_of(call, diff, arguments),
         context=call.context,
         diff=diff,

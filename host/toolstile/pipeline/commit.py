@@ -120,7 +120,7 @@ def commit_with_participants(call: ActiveCall) -> Staged:
         participants = [*others, *deciders]
         note: UndoNote | None = None
         if wanted:
-            note = yield from note_undo(call, others, wanted)
+            note = yield from note_undo(call, participants, wanted)
         deciding, key = _deciding(call, others, deciders)
         if note is not None:
             deciding = deciding or Deciding(id="")

@@ -15,6 +15,7 @@ from toolstile.policies.rules import CONTAINED_ONLY, CONTAINED_TOGETHER, Hear, R
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import (
     Catalog,
+    ConfigurationError,
     OpenedSections,
     Prompt,
     Section,
@@ -230,6 +231,12 @@ def plan_for(
     Its own rules come from its section, its prompt, the host and the plugins' hooks. The rules
     everywhere are all there are: each hears of every success.
     """
+    executes = _concerned(plugins.implementations("toolstile_execute"), tool)
+    if tool.undo is not None and not any(each.recalls for each in executes):
+        raise ConfigurationError(
+            f"{tool.name} has undo=, but no ledger notes its effects before they happen. Load the "
+            "plugin ledger, or remove undo=."
+        )
     timeout = manner.timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
     approves_diff = manner.approves_diff(tool)
     hearing = [rule for rule in everywhere if rule.hears is None or rule.hears(tool)]
@@ -261,7 +268,7 @@ def plan_for(
         approves_diff=approves_diff,
         shows_diff=approves_diff or manner.dry_run,
         snapshots=_concerned(plugins.implementations("toolstile_snapshot"), tool),
-        executes=_concerned(plugins.implementations("toolstile_execute"), tool),
+        executes=executes,
         runs_here=not (elsewhere or tool.signature.is_async or timeout is not None),
         wraps=tool.signature.wraps,
     )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 from toolstile.drivers.job import Staged
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.hook_calls import perform, settle
-from toolstile.resources.transactional import ExclusivePart
 from toolstile.state.undo_notes import put_back
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Outcome, SnapshotError, StateError
 from toolstile_hookspecs.codecs import dumped, type_name
@@ -45,10 +44,11 @@ def note_undo(call: ActiveCall, parts: Iterable[Any], wanted: list[Any]) -> Stag
     texts: list[tuple[str, str]] = []
     stays: list[str] = []
     for part in parts:
-        # Plugins' participants only record, such as a ledger.
-        if (type_ := types.get(id(part))) is None or not getattr(part, "changed", True):
+        # Plugins' participants only record, unless they name the resource that undoes them.
+        type_ = types.get(id(part)) or getattr(part, "undone_by", None)
+        if type_ is None or not getattr(part, "changed", True):
             continue
-        own: Any = part.exclusive if isinstance(part, ExclusivePart) else part.branch
+        own: Any = getattr(part, "exclusive", None) or getattr(part, "branch", part)
         if hasattr(own, "keep_former"):
             own.keep_former(wanted[0].undo_directory, dumped(UndoNote, [note])[0])
         with suppress(SnapshotError):

@@ -179,10 +179,12 @@ def _refusing(name: str, reason: Callable[[Tool[Any, Any]], str | None]) -> Rule
     return Rule(name, check, wants_params=False)
 
 
-def _uncontained(where: str, remedy: str) -> Callable[[Tool[Any, Any]], str | None]:
+def _uncontained(
+    where: str, remedy: str, *, can_undo: bool = False
+) -> Callable[[Tool[Any, Any]], str | None]:
     return lambda tool: (
         None
-        if tool.contained
+        if tool.contained or (can_undo and tool.undo is not None)
         else f"{tool.label} is not contained: its effects could not be rolled back, so it cannot "
         f"run in {where}. {remedy}"
     )
@@ -192,7 +194,8 @@ CONTAINED_ONLY: Final = _refusing("dry run", _uncontained("a dry run", "Continue
 """The rule of a dry run."""
 
 CONTAINED_TOGETHER: Final = _refusing(
-    "transaction", _uncontained("a transaction", "Continue without it, or call it after the end.")
+    "transaction",
+    _uncontained("a transaction", "Continue without it, or call it after the end.", can_undo=True),
 )
 """The rule of a transaction."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -12,10 +13,12 @@ from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.selectors import fits
+from toolstile_hookspecs.services.ledger import LedgerEntry
 from toolstile_hookspecs.stops import Stop
 from toolstile_hookspecs.support.text import printable, suggest
 from toolstile_plugins.approval.beside import person
-from toolstile_plugins.screen import show_line
+from toolstile_plugins.ledger.entries import owed_in, wire_of
+from toolstile_plugins.screen import show_line, shown_time
 
 
 def stop(host: Host, args: argparse.Namespace) -> int:
@@ -31,7 +34,8 @@ def stop(host: Host, args: argparse.Namespace) -> int:
     except StateError as error:
         say("error", str(error))
         return Exit.FAILED
-    return status(host, args)
+    _list(args, host.stops(), "Stopped: ")
+    return Exit.OK
 
 
 def go(host: Host, args: argparse.Namespace) -> int:
@@ -43,15 +47,23 @@ def go(host: Host, args: argparse.Namespace) -> int:
 
 
 def status(host: Host, args: argparse.Namespace) -> int:
-    """List the stops that are in force."""
-    _list(args, host.stops(), "Stopped: ")
+    """List the stops that are in force, and the effects that are to be undone."""
+    owed: list[LedgerEntry] = []
+    if any(tool.undo for tool in host.catalog):
+        host.purpose = "look"
+        with host:
+            owed = owed_in(host)
+    _list(args, host.stops(), "Stopped: ", owed=[*map(wire_of, owed)])
+    for each in () if args.out else owed:
+        since = shown_time(each.claim.created_at)
+        show_line(printable(f"Owed: the undo of {each.claim.tool_name}, {since}: {each.claim.key}"))
     return Exit.OK
 
 
-def _list(args: argparse.Namespace, stops: Iterable[Stop], before: str) -> None:
+def _list(args: argparse.Namespace, stops: Iterable[Stop], before: str, **more: Any) -> None:
     if args.out is not None:
         listed = TypeAdapter(tuple[Stop, ...]).dump_python((*stops,), mode="json")
-        args.out.write({"stops": listed})
+        args.out.write({"stops": listed, **more})
         return
     for each in stops:
         show_line(printable(f"{before}{each}"))

@@ -37,6 +37,7 @@ from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
 from toolstile_plugins.ledger.lease import Lease
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import MemoryStore
+from toolstile_plugins.ledger.undoing import Refunds
 
 __all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect", "effect_key"]
 
@@ -61,11 +62,12 @@ def is_idempotent(tool: Tool[Any, Any]) -> bool:
 def effect_key(context: ToolContext) -> str | None:
     """Return the key of a running call's effect, by which a service can recognize a repeated call.
 
-    The tool's `reconcile` gets the same key. None if the ledger does not record the call, and in
-    an isolated handler.
+    The tool's `reconcile` or `undo` gets the same key. None if the ledger does not record the
+    call, and in an isolated handler.
     """
     claim = _claim_of(context)
-    return claim and claim.key
+    # Because a call may be repeated after its undo, the service gets another key for it then.
+    return claim and (claim.owed_id or claim.key)
 
 
 def _claim_of(context: ToolContext) -> Claim | None:
@@ -99,6 +101,7 @@ def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
         Binding(HostLedger, lambda _: HostLedger(settings)),
         Binding(EffectLedger, lambda resources: resources.get(HostLedger).ledger(resources)),
         Binding(HandlerEnd, lambda _: HandlerEnd(), Scope.TOOL_CALL),
+        Binding(Refunds, lambda its: Refunds(its.get(EffectLedger), its.get(HostLedger).refund)),
         Binding[Decider](
             Decider,  # type: ignore[type-abstract]
             lambda resources: resources.get(EffectLedger),
@@ -119,8 +122,10 @@ def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[
         if host.purpose == "look" or not any(_asks(tool, settings) for tool in host.catalog):
             yield ledger
             return
-        from toolstile_plugins.ledger.reconcile import reconciling  # late: it imports asyncio
+        # Late, because it imports asyncio.
+        from toolstile_plugins.ledger.reconcile import reconcile_quietly, reconciling
 
+        ledger.undo = lambda key: reconcile_quietly(host, settings, key=key, at_once=True)
         with reconciling(host, settings):
             yield ledger
 
@@ -129,7 +134,7 @@ def _asks(tool: Tool[Any, Any], settings: LedgerSettings) -> bool:
     """Return whether a tool is asked if its calls have happened."""
     config = tool.idempotency
     is_asked = tool.name in settings.reconcile or (config is not None and config.reconcile)
-    return bool(is_asked) and is_idempotent(tool)
+    return bool(is_asked or tool.undo) and is_idempotent(tool)
 
 
 @hookimpl

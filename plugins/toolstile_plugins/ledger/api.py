@@ -42,6 +42,7 @@ from toolstile_hookspecs.services.ledger import (
     RecordedResult,
     with_renamed_methods,
 )
+from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import deferred_interrupts, new_id
 from toolstile_plugins.leases import now_of
 from toolstile_plugins.ledger.keys import as_recorded
@@ -268,7 +269,9 @@ class EffectLedger:
             return None
         entry = self.store.get(effect_key)
         if entry is None or entry.state is EffectState.CLAIMED:
-            return None
+            # An undo takes over the claims of calls that were not committed.
+            is_undone = entry and entry.claim.owed_id and entry.claim.effect_id != effect_id
+            return False if is_undone else None
         return entry.claim.effect_id == effect_id and entry.state is EffectState.DONE
 
     def shut(self) -> None:
@@ -500,6 +503,8 @@ class HostLedger:
         self._settings = settings
         self._clock: Clock = SystemClock() if host is None else host.clock
         self._looks = host is not None and host.purpose == "look"
+        self.undo: Callable[[str], None] = lambda key: None  # noqa: ARG005 - the host sets it
+        self._owed, self._undoing = deque[str](), threading.RLock()
         self._ledger: EffectLedger | None = None
         self._lock = threading.Lock()
 
@@ -532,6 +537,20 @@ class HostLedger:
                     )
                 self._ledger = EffectLedger(store, clock=self._clock, wait=self._settings.wait)
             return self._ledger
+
+    def refund(self, key: str) -> None:
+        """Undo the owed effect of a key, on a thread if an event loop runs on this one."""
+        self._owed.append(key)
+        if is_on_loop():
+            threading.Thread(target=self._undo_owed, daemon=True).start()
+        else:
+            self._undo_owed()
+
+    def _undo_owed(self) -> None:
+        # One after the other, in the order in which they are owed.
+        with self._undoing:
+            while self._owed:
+                self.undo(self._owed.popleft())
 
     def close(self) -> None:
         """Close the ledger, if it was used."""

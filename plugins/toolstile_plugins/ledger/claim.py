@@ -31,6 +31,7 @@ from toolstile_plugins.ledger.keys import (
     recorded_hash,
 )
 from toolstile_plugins.ledger.lease import Lease, around, as_seen_by
+from toolstile_plugins.ledger.undoing import UNDONE
 
 SHORTEST: Final = 0.001
 LONGEST: Final = 0.05
@@ -65,6 +66,9 @@ def claim_or_replay(lease: Lease, params: Any) -> Awaitable[Replay | None] | Rep
         context.clock.now(),
         encoder(tool)(params) if is_kept else None,
     )
+    if asks_tool and tool.undo is not None:
+        # The claim owes an undo from now on.
+        claim = claim._replace(params=b'["%s",%s,null]' % (effect_id.encode(), claim.params))
     lease.control.set_attribute("ledger.key", key)
     if lease.ledger.store.waits and is_on_loop():
         return _wait_and_claim(lease, claim, params)
@@ -140,6 +144,10 @@ def _attempt(lease: Lease, claim: Claim, params: Any) -> LedgerEntry | None:
 def _claim(lease: Lease, claim: Claim, params: Any) -> LedgerEntry | None:
     store = lease.ledger.store
     now = now_of(store, lease.context.clock)
+    if lease.reconciler is not None and lease.config.scope == "call" and claim.owed_id:
+        earlier = store.get(claim.key)
+        if earlier is not None and earlier.reason == UNDONE:
+            raise wording.undone(earlier)
     standing = store.claim(claim, now=now)
     if standing is None or standing.state is not EffectState.UNKNOWN:
         return standing
@@ -195,12 +203,14 @@ async def _find_out(lease: Lease, standing: LedgerEntry) -> LedgerEntry | None:
         lease.control.set_attribute("ledger.state", "unavailable")
         failed = wording.failure(lease.ledger.store, error)
         raise wording.unreadable(lease.tool.name, failed) from error
-    if now is None or now.claim.effect_id != claim.effect_id or not is_unsettled(now):
+    if now is None or not is_unsettled(now):
+        return None
+    if now.claim.effect_id != claim.effect_id and not now.claim.owed_id:
         return None
     if now.owner:
         return now._replace(state=EffectState.CLAIMED)
     lease.control.set_attribute("ledger.state", "unknown")
-    raise wording.unknown(standing, is_asked=True)
+    raise wording.unknown(now, is_asked=True)
 
 
 def _replay(lease: Lease, claim: Claim, params: Any, entry: LedgerEntry) -> Replay:

@@ -21,6 +21,7 @@ examples:
   toolstile ledger prune                               remove expired entries
   toolstile ledger move                                move the entries into the file of sessions
 """
+_STATES: Final = ("claimed", "done", "unknown", "owed", "undoing", "undone", "undo unknown")
 _WHICH: Final = "the key of the effect, or an unambiguous beginning of its hash"
 
 
@@ -35,9 +36,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         ("--tool create_order --json", "list a tool's, print JSON"),
     )
     listing.add_argument("--tool", type=_text, metavar="NAME", help="only effects of this tool")
-    listing.add_argument(
-        "--state", choices=("claimed", "done", "unknown"), help="only effects in this state"
-    )
+    listing.add_argument("--state", choices=_STATES, help="only effects in this state")
     show = add(
         "show",
         "show everything known about an effect",

@@ -19,6 +19,7 @@ from toolstile_plugins.ledger.entries import (
     hash_of,
     place_of,
     settle,
+    state_of,
     store_of,
     unless_secret,
     wire_of,
@@ -31,7 +32,7 @@ from toolstile_plugins.screen import Screen, show_line, shown_time, tell
 
 SHOWN_OF_HASH: Final = 12
 SHOWN_KEYS: Final = 5
-SETTLED: Final = ("happened", "did_not")
+SETTLED: Final = ("happened", "did_not", "undone")
 NOT_ASKED: Final = "was not asked about"
 _STYLES: Final = {
     EffectState.CLAIMED: "cyan",
@@ -46,7 +47,7 @@ def show_table(entries: Iterable[LedgerEntry], settings: LedgerSettings, now: da
         (
             hash_of(entry)[:SHOWN_OF_HASH],
             entry.claim.tool_name,
-            (str(entry.state), _STYLES[entry.state]),
+            (state_of(entry), _STYLES[entry.state]),
             shown_time(entry.claim.created_at),
             _end(entry, now),
             _what(entry, due_of(entry, settings, now)),
@@ -94,7 +95,7 @@ def _list(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> N
     entries = [
         entry
         for entry in store_of(ledger).entries(tool_name=args.tool)
-        if args.state in (None, str(entry.state))
+        if args.state in (None, str(entry.state), state_of(entry))
     ]
     if args.out is None:
         if entries:
@@ -119,7 +120,7 @@ def _show(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> N
             "key": claim.key,
             "hash": hash_of(entry)[:SHOWN_OF_HASH],
             "tool": claim.tool_name,
-            "state": str(entry.state),
+            "state": state_of(entry),
             "since": shown_time(claim.created_at),
             "expires": _end(entry, now),
             "session": claim.session_id,

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from toolstile_hookspecs import LedgerError, Severity, Tool, ToolValidationError
+from toolstile_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
 from toolstile_hookspecs.codecs import MASK
 from toolstile_hookspecs.services.ledger import (
     EffectState,
@@ -23,7 +23,8 @@ from toolstile_plugins.directories import file_finding
 from toolstile_plugins.ledger.api import DAY, EffectLedger, end_of, is_unsettled, read_result
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import MemoryStore
-from toolstile_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_plugins.ledger.stores.sqlite import LAPSED, SqliteStore
+from toolstile_plugins.ledger.undoing import UNDONE
 
 
 def store_of(ledger: EffectLedger) -> LedgerStore:
@@ -78,6 +79,24 @@ def due_of(entry: LedgerEntry, settings: LedgerSettings, now: datetime) -> Due |
     return Due(at, at <= now, settings.owner)
 
 
+def state_of(entry: LedgerEntry) -> str:
+    """Return the state; of an undo `owed`, `undoing`, `undone` or `undo unknown`."""
+    owed, state = entry.claim.owed_id, entry.state
+    has_begun = owed not in {None, entry.claim.effect_id}
+    if has_begun and state is EffectState.CLAIMED:
+        return "undoing"
+    if owed and is_unsettled(entry):
+        return "undo unknown" if has_begun and entry.reason == LAPSED else "owed"
+    return "undone" if entry.reason == UNDONE else str(state)
+
+
+def owed_in(host: HostHandle) -> list[LedgerEntry]:
+    """Return the effects that are to be undone."""
+    with host.executor() as tools:
+        entries = store_of(tools.resources.get(EffectLedger)).entries()
+        return [each for each in entries if each.claim.owed_id and is_unsettled(each)]
+
+
 def wire_of(entry: LedgerEntry, due: Due | None = None) -> dict[str, Any]:
     """Return an entry as JSON data."""
     claim, result = entry.claim, entry.result
@@ -85,7 +104,7 @@ def wire_of(entry: LedgerEntry, due: Due | None = None) -> dict[str, Any]:
         "key": claim.key,
         "hash": hash_of(entry),
         "tool": claim.tool_name,
-        "state": str(entry.state),
+        "state": state_of(entry),
         "paramsHash": claim.params_hash,
         "effectId": claim.effect_id,
         "sessionId": claim.session_id,

@@ -32,11 +32,13 @@ from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import (
     EffectLedger,
     HandlerEnd,
+    HostLedger,
     decision_key,
     end_of,
     gives_key_back,
 )
 from toolstile_plugins.ledger.keys import printable_session
+from toolstile_plugins.ledger.undoing import Refunds
 
 if TYPE_CHECKING:
     from toolstile_plugins.ledger.reconcile import Reconciler
@@ -165,6 +167,37 @@ class Lease:
         self.context = context
         if self.reconciler is not None:
             self.handler_end = context.resources.get(HandlerEnd)
+            self._refund = context.resources.get(HostLedger).refund
+            # Undone when the call or transaction around it has released all that it holds.
+            self._end = (around(context) or context).resources.get(HandlerEnd)
+
+    @property
+    def _is_put_back(self) -> bool:
+        """True if the effect is gone after a rollback of the call around it."""
+        return bool(self.tool.contained or self.tool.undo)
+
+    @property
+    def undone_by(self) -> type[Refunds] | None:
+        """The type of the resource whose `undo` takes the effect back; None if nothing can."""
+        return Refunds if self.claim is not None and self.claim.owed_id else None
+
+    def reverse(self) -> str:
+        """Return how to undo the effect, as text; see `Reversible`."""
+        if self._result is None:
+            self._come_to_result(None)
+        claim = self._with_result()
+        made, params = [f"the effect of {claim.tool_name}"], (claim.params or b"").decode()
+        noted = {"made": made, "key": claim.key, "effect": claim.effect_id, "params": params}
+        return json.dumps(noted)
+
+    def _with_result(self) -> Claim:
+        """Return a claim that owes an undo, with the result unless that holds a secret."""
+        claim, result = self.claim, self._result
+        assert claim is not None  # noqa: S101 - it is made before the handler
+        if result is None or result.value is None or result.secret:
+            return claim
+        params = (claim.params or b"").removesuffix(b"null]") + result.value + b"]"
+        return claim._replace(params=params)
 
     @property
     def key(self) -> str | None:
@@ -224,7 +257,7 @@ class Lease:
         self._joined = True
         if not self._come_to_result(around(self.context)):
             return
-        if self.tool.contained:
+        if self._is_put_back:
             self.context.set_attribute("ledger.state", "claimed")
         else:
             # The part of the result that stays even if the caller fails.
@@ -240,7 +273,7 @@ class Lease:
 
     def prepare(self) -> None:
         """Make the result to record."""
-        if not self._joined:
+        if not self._joined and self._result is None:
             self._come_to_result(None)
 
     @property
@@ -291,12 +324,20 @@ class Lease:
             if is_free:
                 store.release(claim.key, claim.effect_id)
             else:
-                store.mark_unknown(claim.key, claim.effect_id, UNDECIDED)
+                self._lose(claim, UNDECIDED)
         self._forget()
+
+    def _lose(self, claim: Claim, reason: str) -> None:
+        """Record that the effect may have happened, and is owed an undo if there is one."""
+        store: Any = self.ledger.store
+        if claim.owed_id:
+            store.owe(self._with_result(), reason, EffectState.CLAIMED)
+        else:
+            store.mark_unknown(claim.key, claim.effect_id, reason)
 
     def rollback(self) -> None:
         """Settle a nested call that had succeeded; the hook settles all other calls."""
-        if self._joined and (self.tool.contained or self._state is not _CLAIMED):
+        if self._joined and (self._is_put_back or self._state is not _CLAIMED):
             self.settle(JOINED_AND_LOST)
 
     @deferred_interrupts()
@@ -308,7 +349,7 @@ class Lease:
         self._leases.pop(self.control, None)
         if claim is None or before is _OVER:
             return
-        if self._joined and before is _RECORDED and not self.tool.contained:
+        if self._joined and before is _RECORDED and not self._is_put_back:
             # Because it succeeded, its effect outside stays even if its caller is rolled back.
             self.ledger.keeper.drop(claim.effect_id)
             self._forget()
@@ -321,7 +362,7 @@ class Lease:
         if is_free:
             settling = partial(store.release, claim.key, claim.effect_id)
         else:
-            settling = partial(store.mark_unknown, claim.key, claim.effect_id, reason)
+            settling = partial(self._lose, claim, reason)
         if self._uncommitted is not None:
             self._uncommitted.holder = None
             settling = partial(self._settle_and_forget, settling)
@@ -330,6 +371,8 @@ class Lease:
         else:
             self._awaits_handler = True
             self.handler_end.then(partial(self._write, claim, settling))
+        if claim.owed_id and not is_free:
+            self._end.then(partial(self._refund, claim.key))
 
     def _write(self, claim: Claim, settling: Callable[[], object]) -> None:
         if self.ledger.store.waits and is_on_loop():
@@ -369,7 +412,7 @@ class Lease:
             record.secret,
         )
         if holder is not None or changes_something(recorded):
-            noted = Uncommitted(recorded, holder, contained=bool(self.tool.contained))
+            noted = Uncommitted(recorded, holder, contained=self._is_put_back)
             # Hide an effect from other calls until `forget_uncommitted`.
             _by_effect[claim.effect_id] = noted
             self._uncommitted = noted

@@ -53,6 +53,8 @@ def unknown(entry: LedgerEntry, *, is_asked: bool = False) -> CallRefused:
     name, since = entry.claim.tool_name, entry.claim.created_at
     reason = (entry.reason or "It ended without a record.").rstrip(".")
     asked = "Retry later: the tool is asked about it. If it stays unknown, a person resolves it."
+    if entry.claim.owed_id:
+        asked = "It was not kept, and its undo is tried again. Retry later."
     remedy = asked if is_asked else "This requires human intervention."
     return CallRefused(
         f"{name} was not run: the same call was made at {since:%Y-%m-%d %H:%M:%S} UTC, and its "
@@ -60,6 +62,14 @@ def unknown(entry: LedgerEntry, *, is_asked: bool = False) -> CallRefused:
         f"until the outcome is known. {remedy}",
         for_operator=f"toolstile ledger resolve '{entry.claim.key}' --done [--value JSON], or "
         "--not-done.",
+    )
+
+
+def undone(entry: LedgerEntry) -> CallRefused:
+    """Say that this very call was undone."""
+    return CallRefused(
+        f"{entry.claim.tool_name} was not run: this call was made before and was undone. Make a "
+        "new call if it has to happen again."
     )
 
 

@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -37,7 +37,14 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import in_one_line, why_unwritable
 from toolstile_hookspecs.services.dispatcher import Dispatcher, DispatchOutcome, DispatchState
-from toolstile_hookspecs.services.ledger import LedgerEntry, RecordedResult, SettlesUnknown
+from toolstile_hookspecs.services.ledger import (
+    RECONCILE_TOOL,
+    EffectState,
+    LedgerEntry,
+    RecordedResult,
+    SettlesUnknown,
+    StoresOwed,
+)
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import new_id
@@ -50,10 +57,13 @@ from toolstile_plugins.ledger.api import (
 )
 from toolstile_plugins.ledger.entries import Due, due_of, store_of
 from toolstile_plugins.ledger.settings import LedgerSettings, OtherTool
+from toolstile_plugins.ledger.stores.memory import PAST
+from toolstile_plugins.ledger.undoing import UNDONE
 
 log = logging.getLogger("toolstile.ledger")
 T = TypeVar("T")
 
+_ON_WORKER: Final = "It runs on a worker, or has run there without a known outcome."
 Ask = Callable[[LedgerEntry, ToolContext], Awaitable[Reconciled]]
 
 
@@ -74,9 +84,7 @@ async def ask_dispatcher(
     if outcome is None and own is not None:
         outcome = await asyncio.to_thread(dispatcher.withdraw, effect_id)
     if outcome is None:
-        return Reconciled.cannot_tell(
-            "It runs on a worker, or has run there without a known outcome."
-        )
+        return Reconciled.cannot_tell(_ON_WORKER)
     return _finding(tool, outcome, only_here=own is None) or (
         Reconciled.cannot_tell(outcome.text) if own is None else await own(entry, context)
     )
@@ -100,6 +108,8 @@ def _finding(
 
 
 NOT_HAPPENED: Final = "Its tool found that it has not happened."
+_SOON: Final = 0.05
+"""Seconds until a host is open, whose thread has begun to wait for that."""
 LONGEST: Final = 3600.0
 """The most seconds between two questions about one effect."""
 
@@ -113,6 +123,11 @@ def reconciler_of(
     """Return the reconciler of a tool, or None if its unknown effects need a person."""
     if tool is None or (config := tool.idempotency) is None or config.strategy == "none":
         return None
+    if tool.undo is not None:
+        if not isinstance(ledger.store, StoresOwed):
+            raise LedgerError(f"{tool.name} has undo=. Use a store of the ledger that has `owe`.")
+        undo = partial(_undo_effect, tool, dispatcher)
+        return _Undoer(tool, ledger, ledger.store, undo, settings.backoff)
     own: Ask | None = None
     if tool.name in settings.reconcile:
         own = partial(ask_other, tool, settings.reconcile[tool.name])
@@ -131,11 +146,13 @@ class Reconciler:
     asked, with the params of the call.
     """
 
+    doing = "Asking"
+
     def __init__(  # noqa: PLR0913 - the tool, its question, and the store of the answer
         self,
         tool: Tool[Any, Any],
         ledger: EffectLedger,
-        store: SettlesUnknown,
+        store: Any,
         ask: Ask,
         backoff: float,
         *,
@@ -172,7 +189,7 @@ class Reconciler:
     def hold(self, entry: LedgerEntry, token: str, *, at_once: bool = False) -> bool:
         """Hold an effect under a new token; return False if it cannot be held now."""
         key, effect_id = entry.claim.key, entry.claim.effect_id
-        is_held = self._store.hold(key, effect_id, token, at_once=at_once)
+        is_held: bool = self._store.hold(key, effect_id, token, at_once=at_once)
         if is_held:
             self._ledger.keeper.hold(effect_id, key)
         return is_held
@@ -214,7 +231,7 @@ class Reconciler:
         except Exception as error:
             # Its text may hold secrets.
             log.debug("The reconcile of %s has failed.", name, exc_info=True)
-            return Reconciled.cannot_tell(f"Asking failed ({type(error).__name__}).")
+            return Reconciled.cannot_tell(f"{self.doing} failed ({type(error).__name__}).")
         if not isinstance(found, Reconciled):
             given = type(found).__name__
             return Reconciled.cannot_tell(f"The reconcile of {name} gave {given}, no Reconciled.")
@@ -254,9 +271,71 @@ class Reconciler:
         return found
 
 
+class _Undoer(Reconciler):
+    """Undoes owed effects of a tool; that an effect has not happened any more is the finding."""
+
+    doing = "Its undo"
+
+    def hold(self, entry: LedgerEntry, token: str, *, at_once: bool = False) -> bool:  # noqa: ARG002 - never deferred
+        # The claim gets the token as its id, so that the call cannot record the effect any more.
+        claim, over = entry.claim._replace(effect_id=token), entry.claim.effect_id
+        # Before all times, because an undone effect has expired, but is not undone again.
+        now = datetime.min.replace(tzinfo=UTC)
+        if self._ledger.store.claim(claim, now=now, over=over) is not None:
+            return False
+        self._ledger.keeper.hold(token, claim.key)
+        return True
+
+    def defer(self, entry: LedgerEntry, token: str, seconds: float) -> None:  # noqa: ARG002 - as above
+        now = self._ledger.store.get(entry.claim.key)
+        if now and (now.claim.effect_id, now.state) == (token, EffectState.CLAIMED):
+            self._end(now, token, "Its undo did not begin.")
+
+    def _record(self, entry: LedgerEntry, token: str, found: Reconciled, *_: object) -> Reconciled:
+        is_undone = found.has_happened is not None
+        self._end(entry, token, *((UNDONE, PAST) if is_undone else (found.reason,)))
+        return found
+
+    def _end(self, entry: LedgerEntry, token: str, *reason_and_end: Any) -> None:
+        self._ledger.keeper.drop(token)
+        self._ledger.store.mark_unknown(entry.claim.key, token, *reason_and_end)
+
+
 def name_of(found: Reconciled) -> str:
     """Return a finding in a word, for events and lists."""
-    return {None: "cannot_tell", True: "happened", False: "did_not"}[found.has_happened]
+    did_not = found.reason or "did_not"
+    return {None: "cannot_tell", True: "happened", False: did_not}[found.has_happened]
+
+
+async def _undo_effect(
+    tool: Tool[Any, Any], dispatcher: Dispatcher | None, entry: LedgerEntry, context: ToolContext
+) -> Reconciled:
+    if entry.claim.owed_id is None:
+        return Reconciled.cannot_tell("Its params were not kept: its tool had no undo then.")
+    effect_id, given, value = json.loads(entry.claim.params or b"")
+    # A call that is withdrawn cannot begin after its undo.
+    if (
+        dispatcher is not None
+        and (
+            await asyncio.to_thread(dispatcher.find, effect_id)
+            or await asyncio.to_thread(dispatcher.withdraw, effect_id)
+        )
+        is None
+    ):
+        return Reconciled.cannot_tell(_ON_WORKER)
+    params = tool.params_codec.decode(json.dumps(given))
+    result = None if value is None else tool.result_codec.decode(json.dumps(value))
+    undone = await _called(tool.undo, params, result, effect_id, context)
+    if isinstance(undone, ToolResult) and not undone.success:
+        return Reconciled.cannot_tell(f"Its undo failed: {undone.message}")
+    return Reconciled(has_happened=False, reason="undone")
+
+
+async def _called(function: Any, *arguments: Any) -> Any:
+    if is_async_callable(function):
+        return await function(*arguments)
+    found = await asyncio.to_thread(function, *arguments)
+    return await found if inspect.isawaitable(found) else found
 
 
 async def _ask_function(
@@ -265,11 +344,7 @@ async def _ask_function(
     claim = entry.claim
     if claim.params is None:
         return Reconciled.cannot_tell("Its params were not kept: its tool had no reconcile then.")
-    params = tool.params_codec.decode(claim.params)
-    if is_async_callable(reconcile):
-        return await reconcile(params, claim.key, context)
-    found = await asyncio.to_thread(reconcile, params, claim.key, context)
-    return await found if inspect.isawaitable(found) else found
+    return await _called(reconcile, tool.params_codec.decode(claim.params), claim.key, context)
 
 
 def _recorded(tool: Tool[Any, Any], found: Reconciled) -> RecordedResult:
@@ -354,10 +429,6 @@ def _at(path: str, known: object) -> Any:
     return found
 
 
-NAME: Final = "ledger_reconcile"
-"""The tool whose calls ask about unknown effects; it is not offered to models."""
-
-
 class Inquiry(NamedTuple):
     """One unknown effect in a pass; without a token of a hold, the pass does not ask about it."""
 
@@ -398,16 +469,29 @@ def reconciling(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
 
 def _ask_until(closing: threading.Event, host: HostHandle, settings: LedgerSettings) -> None:
     alarms: set[str] = set()
-    # Not at once, because a command that only looks makes no call.
-    while not closing.wait(settings.reconcile_every):
-        try:
-            for _ in reconcile_pass(host, settings, alarms=alarms):
-                if closing.is_set():
-                    return
-        except (LedgerError, StateError) as error:
-            log.debug("Unknown effects are reconciled later: %s", error)
-        except Exception:
-            log.exception("Unknown effects could not be reconciled. The host tries again.")
+    # Owed effects are undone as soon as a host opens; others only while it stays open.
+    pause = _SOON if any(tool.undo for tool in host.catalog) else settings.reconcile_every
+    while not closing.wait(pause):
+        if getattr(host, "is_open", True):
+            reconcile_quietly(host, settings, closing=closing, alarms=alarms)
+            pause = settings.reconcile_every
+
+
+def reconcile_quietly(
+    host: HostHandle,
+    settings: LedgerSettings,
+    closing: threading.Event | None = None,
+    **options: Any,
+) -> None:
+    """Ask about unknown effects, and log failures; see `reconcile_pass`."""
+    try:
+        for _ in reconcile_pass(host, settings, **options):
+            if closing is not None and closing.is_set():
+                return
+    except (LedgerError, StateError) as error:
+        log.debug("Unknown effects are reconciled later: %s", error)
+    except Exception:
+        log.exception("Unknown effects could not be reconciled. The host tries again.")
 
 
 def reconcile_pass(
@@ -432,7 +516,7 @@ def reconcile_pass(
     """
     current: list[Inquiry] = []
 
-    @tool(name=NAME, category="read", timeout=None)
+    @tool(name=RECONCILE_TOOL, category="read", timeout=None)
     async def ledger_reconcile(key: str, *, context: ToolContext) -> ToolResult[Any]:
         """Find out whether an unknown effect has happened."""
         context.set_attribute("ledger.key", key)
@@ -442,7 +526,9 @@ def reconcile_pass(
         ledger = tools.resources.get(EffectLedger)
         dispatcher = tools.resources.get(Dispatcher, None)  # type: ignore[type-abstract]
         store = store_of(ledger)
-        for entry in store.unsettled() if isinstance(store, SettlesUnknown) else ():
+        unsettled = [*store.unsettled()] if isinstance(store, SettlesUnknown) else []
+        # The newest first, as undos have to be.
+        for entry in reversed(unsettled):
             if key not in (None, entry.claim.key):
                 continue
             due = due_of(entry, settings, host.clock.now())
@@ -467,7 +553,7 @@ def reconcile_pass(
 def _dispatch(tools: ExecutorHandle, inquiry: Inquiry, pause: float) -> str | None:
     entry, _, reconciler, token = inquiry
     try:
-        outcome = tools.dispatch(ToolCall(NAME, {"key": entry.claim.key}))
+        outcome = tools.dispatch(ToolCall(RECONCILE_TOOL, {"key": entry.claim.key}))
         found = outcome.event.attributes.get("ledger.reconciled")
         return None if found is None else str(found)
     finally:

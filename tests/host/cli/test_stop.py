@@ -67,7 +67,7 @@ def test_the_same_as_json(stops):
     (made,) = json.loads(stops("stop", *words)[1])["stops"]
     assert (made["reason"], made["kind"], made["name"]) == ("Circles.", "session", "desk")
     assert made["until"] > made["at"]
-    assert json.loads(stops("status", "--json")[1]) == {"stops": [made]}
+    assert json.loads(stops("status", "--json")[1]) == {"stops": [made], "owed": []}
     assert json.loads(stops("go", "--json")[1]) == {"stops": [made]}
     assert json.loads(stops("go", "--json")[1]) == {"stops": []}
 

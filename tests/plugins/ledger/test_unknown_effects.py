@@ -27,10 +27,10 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_hookspecs.services.ledger import Claim, EffectState
+from toolstile_hookspecs.services.ledger import RECONCILE_TOOL, Claim, EffectState
 from toolstile_plugins.ledger.doctor import diagnosed
 from toolstile_plugins.ledger.entries import due_of
-from toolstile_plugins.ledger.reconcile import NAME, reconcile_pass
+from toolstile_plugins.ledger.reconcile import reconcile_pass
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
@@ -76,7 +76,11 @@ class Shop:
 
     @hookimpl
     def toolstile_check(self, tool: Tool[Any, Any]) -> PolicyDecision | None:
-        return PolicyDecision.deny("Nobody asks.") if self.denies and tool.name == NAME else None
+        return (
+            PolicyDecision.deny("Nobody asks.")
+            if self.denies and tool.name == RECONCILE_TOOL
+            else None
+        )
 
     @hookimpl
     def toolstile_telemetry(self, event: ToolInvoked) -> None:
@@ -137,7 +141,7 @@ def test_a_host_settles_in_the_background_what_an_earlier_one_has_left(case):
     assert case.shop.settled.wait(10)
     assert case.state(key) is EffectState.DONE
     (event,) = case.shop.events
-    assert (event.tool_name, event.attributes["ledger.key"]) == (NAME, key)
+    assert (event.tool_name, event.attributes["ledger.key"]) == (RECONCILE_TOOL, key)
 
 
 def test_another_tool_says_what_became_of_a_call(case):
@@ -149,7 +153,7 @@ def test_another_tool_says_what_became_of_a_call(case):
     assert entry is not None
     assert entry.result is not None
     assert (entry.result.message, entry.result.value) == ("Found.", b"7")
-    assert [event.tool_name for event in case.shop.events] == ["find_payment", NAME]
+    assert [event.tool_name for event in case.shop.events] == ["find_payment", RECONCILE_TOOL]
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,21 @@ class MemoryStore:
         with self._lock:
             return self._change(key, effect_id, (_UNKNOWN, expires_at, reason, *_FREE))
 
+    def owe(
+        self,
+        claim: Claim,
+        reason: str,
+        was: EffectState,
+        connection: Any = None,  # noqa: ARG002 - no database
+    ) -> bool:
+        with self._lock:
+            flat = self._entries.get(claim.key)
+            if flat is None or (flat[_EFFECT], flat[_STATE]) != (claim.effect_id, was):
+                return False
+            hold = (_UNKNOWN, None, reason, *_FREE)
+            self._entries[claim.key] = (*flat[: _STATE - 1], claim.params, *hold)
+            return True
+
     def unsettled(self) -> Iterator[LedgerEntry]:
         return (
             entry

@@ -98,6 +98,11 @@ _MARK_UNKNOWN: Final = (
     "state = 'unknown', reason = ?, expires_at = ?, message = NULL, changes = NULL, "
     "unportable = NULL, owner = '', lease = {lease} WHERE key = ? AND effect_id = ?"
 )
+_OWE: Final = (
+    "UPDATE toolstile_effects SET state = 'unknown', value = ?, reason = ?, expires_at = NULL, "
+    "message = NULL, excluded = 0, changes = NULL, unportable = NULL, secret = 0, owner = '', "
+    "lease = {lease} WHERE key = ? AND effect_id = ? AND state = ?"
+)
 _UNSETTLED: Final = " AND state = 'unknown' AND expires_at IS NULL"
 _UNDER_HOLD: Final = " AND message = ?"
 _HOLD: Final = (
@@ -151,6 +156,7 @@ class SqlStore(SqlTables, ABC):
         self._take_over = _TAKE_OVER.replace("{lease}", self._lease_now)
         self._renew = _RENEW.replace("{lease}", self._lease_now)
         self._mark_unknown = _MARK_UNKNOWN.replace("{lease}", self._lease_now)
+        self._owe = _OWE.replace("{lease}", self._lease_now)
         self._hold = _HOLD.replace("{lease}", self._lease_now) + _UNSETTLED
         self._defer = _DEFER.replace("{lease}", self._lease_now) + _UNSETTLED
         # The first condition is the one of the index, because SQLite does not derive it.
@@ -223,6 +229,15 @@ class SqlStore(SqlTables, ABC):
     ) -> bool:
         values = _shown(reason), _written(expires_at), self._lease_value(0), key, effect_id
         return self._change(self._mark_unknown, *values) > 0
+
+    def owe(self, claim: Claim, reason: str, was: EffectState, connection: Any = None) -> bool:
+        lease, effect = self._lease_value(0), (claim.key, claim.effect_id)
+        values = claim.params, _shown(reason), lease, *effect, str(was)
+        if connection is None:
+            return self._change(self._owe, *values) > 0
+        # A connection to PostgreSQL names its transaction.
+        within = getattr(connection, "within", None) or connection
+        return int(within.execute(self._owe, values).rowcount) > 0
 
     def unsettled(self) -> Iterator[LedgerEntry]:
         entries = map(self._entry, self._read(self._select_open))

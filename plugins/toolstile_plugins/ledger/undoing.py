@@ -1,0 +1,91 @@
+"""Effects outside that later calls take back.
+
+The claim of a call of a tool with `undo` owes an undo from before the handler begins until the
+effect is recorded. A process that undoes an effect takes the claim over under a new id, so that
+the call cannot record it any more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from toolstile_hookspecs import ToolContext
+from toolstile_hookspecs.execution.undo import Difference, UndoConflict
+from toolstile_hookspecs.services.ledger import Claim, EffectState
+from toolstile_hookspecs.services.session_store import Decision
+from toolstile_plugins.ledger.api import EffectLedger, HandlerEnd
+
+UNDONE: Final = "It was undone."
+
+
+class Refunds:
+    """The effects that a call takes back: the resource, and the branch of it that a call gets.
+
+    The call's decision owes the undos. They follow when the call has ended.
+    """
+
+    name = "effects outside"
+
+    def __init__(
+        self,
+        ledger: EffectLedger,
+        refund: Callable[[str], None],
+        parent: Refunds | None = None,
+        end: HandlerEnd | None = None,
+    ) -> None:
+        self.resource, self._parent, self._end = self, parent, end
+        self._ledger, self._refund = ledger, refund
+        self.owed: dict[str, Claim] = {}
+
+    def branch(self, context: ToolContext, parent: Refunds | None) -> Refunds:
+        """Return the branch of a call."""
+        return Refunds(self._ledger, self._refund, parent, context.resources.get(HandlerEnd))
+
+    @property
+    def contributes(self) -> bool:
+        """True if the decision of the call has something to record."""
+        return bool(self.owed)
+
+    changed = contributes
+
+    def undo(self, text: str) -> tuple[list[str], list[Difference]]:
+        """Take an effect back; see `Reversible`."""
+        noted: dict[str, Any] = json.loads(text)
+        (name,), key, effect_id = noted["made"], noted["key"], noted["effect"]
+        entry = self._ledger.store.get(key)
+        if entry is None or effect_id not in {entry.claim.owed_id, entry.claim.effect_id}:
+            return [], [Difference(name, "done", "the ledger has forgotten it")]
+        if entry.state is not EffectState.DONE:
+            # It is undone already, or is about to be.
+            return [], []
+        self.owed[key] = entry.claim._replace(params=noted["params"].encode())
+        return [name], []
+
+    def diff(self) -> str:
+        """Return the effects, one a line."""
+        return "\n".join(f"- the effect of {each.tool_name}" for each in self.owed.values())
+
+    def prepare(self) -> None:
+        """Do nothing, because the decision does the rest."""
+
+    rollback = prepare
+
+    def contribute(self, decision: Decision) -> None:
+        """Owe the undos, as a part of the call's decision."""
+        store: Any = self._ledger.store
+        connection = None if self._ledger.joining is None else decision.connection
+        for claim in self.owed.values():
+            if not store.owe(claim, "A later call undid it.", EffectState.DONE, connection):
+                name = f"the effect of {claim.tool_name}"
+                raise UndoConflict([Difference(name, "done", "changed at this moment")])
+
+    def commit(self) -> None:
+        """Undo the effects when the call has ended, or hand them to the call around it."""
+        if self._parent is not None:
+            self._parent.owed |= self.owed
+        elif self._end is not None:
+            for key in self.owed:
+                self._end.then(partial(self._refund, key))

@@ -1,0 +1,462 @@
+"""Payments that are not kept are taken back: by rollbacks, by recovery, and by undos."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.plugins.undo.bank import Bank
+from tests.plugins.undo.desks import CONFIGURATION, STORED, TOOLS, Line
+
+from toolstile import ApprovalAnswer, ConfigurationError, Host, ToolCall, ToolContext, tool
+from toolstile_cli.main import main
+from toolstile_hookspecs import (
+    DefinitionError,
+    IdempotencyConfig,
+    ToolResult,
+    TransactionFailed,
+)
+from toolstile_hookspecs.execution.undo import UndoConflict
+from toolstile_hookspecs.services.ledger import EffectState
+from toolstile_plugins.ledger import EffectLedger, LedgerSettings, effect_key
+from toolstile_plugins.ledger.entries import state_of
+from toolstile_plugins.ledger.reconcile import reconcile_pass, reconciler_of
+
+ONCE = IdempotencyConfig()
+LEDGER = '[plugins.ledger]\npath = "{folder}/ledger.db"\nreconcile_every = 0\n'
+NEVER = "[plugins.ledger]\nreconcile_every = 0\n"
+
+
+class Shop:
+    """A host with a tool that pays at a bank, over one folder."""
+
+    def __init__(self, folder: Path, stack: ExitStack, more: str = LEDGER) -> None:
+        self.folder = folder
+        self.stack = stack
+        self.bank = Bank(folder / "bank.txt")
+        self.failures = 0
+        self.results: list[object] = []
+        self.before_refund: Callable[[], object] = lambda: None
+        self.during: Callable[[str], object] = lambda key: None
+        text = CONFIGURATION.format(folder=folder) + more.format(folder=folder)
+        self.file = folder / "toolstile.toml"
+        self.file.write_text(text)
+        self.open()
+
+    def open(self) -> None:
+        host = Host(config=self.file, tools=[*TOOLS, *self.tools()])
+        self.host = self.stack.enter_context(host)
+        self.work = self.host.executor(session_id="desk")
+        self.store: Any = self.work.resources.get(EffectLedger).store
+
+    def tools(self) -> list[Any]:
+        def refund(params: Any, result: object, key: str, context: ToolContext) -> ToolResult[None]:
+            if self.failures:
+                self.failures -= 1
+                return ToolResult.error("The bank is closed.")
+            self.before_refund()
+            self.results.append(result)
+            self.bank.refund(key)
+            return ToolResult.ok()
+
+        async def refund_later(params: Any, result: object, key: str, context: Any) -> None:
+            await asyncio.sleep(0)
+            refund(params, result, key, context)
+
+        def made(name: str, undo: Any, config: IdempotencyConfig) -> Any:
+            def pay(purpose: str, *, fails: bool = False, context: ToolContext) -> str:
+                """Pay at the bank."""
+                key = effect_key(context)
+                assert key is not None
+                receipt = self.bank.pay(key, purpose)
+                self.during(key)
+                if fails:
+                    raise OSError("the line broke")
+                return receipt
+
+            timeout = 0.1 if name == "pay_fast" else 10.0
+            return tool(name=name, idempotency=config, undo=undo, timeout=timeout)(pay)
+
+        @tool(category="write")
+        def order(purpose: str, *, context: ToolContext) -> str:
+            """Pay, then fail."""
+            assert context.call("pay", {"purpose": purpose}).success
+            raise ValueError("no stock")
+
+        return [
+            made("pay", refund, ONCE),
+            made("pay_fast", refund, ONCE),
+            made("pay_later", refund_later, ONCE),
+            made("pay_each", refund, IdempotencyConfig(scope="call")),
+            made("give", None, ONCE),
+            order,
+        ]
+
+    def call(self, name: str, to: Any = None, **arguments: Any) -> Any:
+        return (to or self.work).dispatch(ToolCall(name, arguments))
+
+    @property
+    def states(self) -> list[str]:
+        return [state_of(each) for each in self.store.entries()]
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        until = time.monotonic() + 10
+        while not condition():
+            assert time.monotonic() < until, self.states
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def make_shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Shop]]:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").mkdir()
+    with ExitStack() as stack:
+        yield lambda more=LEDGER: Shop(tmp_path, stack, more)
+
+
+@pytest.fixture(params=[LEDGER, STORED + NEVER], ids=["memory", "stored"])
+def shop(request: pytest.FixtureRequest, make_shop: Callable[..., Shop]) -> Shop:
+    """A shop with a session of each kind."""
+    return make_shop(request.param)
+
+
+class TestTransactions:
+    def test_a_rollback_takes_back_each_payment_once_the_newest_first(self, shop: Shop) -> None:
+        with suppress(ZeroDivisionError), shop.work.transaction("a trip") as trip:
+            for name, arguments in [
+                ("pay", {"purpose": "rail"}),
+                ("write_file", {"path": "a.txt", "content": "x"}),
+                ("add_line", {"text": "a line"}),
+                ("pay_later", {"purpose": "hotel"}),
+                ("pay", {"purpose": "rail"}),
+            ]:
+                assert trip.dispatch(ToolCall(name, arguments)).success
+            assert shop.states == ["claimed", "claimed"]
+            raise ZeroDivisionError
+        kinds = [line.split(" ")[::2] for line in shop.bank.lines()]
+        assert kinds == [["pay", "rail"], ["pay", "hotel"], ["refund"], ["refund"]]
+        assert shop.results == ["receipt of hotel", "receipt of rail"]
+        assert shop.bank.balance("rail") == shop.bank.balance("hotel") == 0
+        assert shop.states == ["undone", "undone"]
+        assert shop.work.session[Line].all() == ()
+        assert not (shop.folder / "work/a.txt").exists()
+
+    def test_the_decision_deletes_what_is_owed(self, shop: Shop) -> None:
+        with shop.work.transaction("a trip") as trip:
+            assert trip.dispatch(ToolCall("pay", {"purpose": "rail"})).success
+        assert (shop.states, shop.bank.balance("rail")) == (["done"], 1)
+        assert shop.call("pay", purpose="rail").event.replayed
+
+    def test_a_savepoint_that_is_rolled_back_takes_back_its_own(self, shop: Shop) -> None:
+        with shop.work.transaction("a trip") as trip:
+            shop.call("pay", trip, purpose="rail")
+            with trip.transaction("a detour") as detour:
+                shop.call("pay", detour, purpose="hotel")
+                detour.rollback("Too expensive.")
+            assert shop.bank.balance("hotel") == 0
+        assert shop.bank.balance("rail") == 1
+
+    def test_a_conflict_takes_it_back_and_runs_nothing_again(self, shop: Shop) -> None:
+        trip = shop.work.transaction("a trip")
+        shop.call("set_lines", trip, texts=["a"])
+        shop.call("pay", trip, purpose="rail")
+        shop.call("set_lines", texts=["b"])
+        with pytest.raises(TransactionFailed):
+            trip.commit()
+        assert [line.split(" ")[0] for line in shop.bank.lines()] == ["pay", "refund"]
+
+    def test_on_an_event_loop(self, shop: Shop) -> None:
+        async def travel() -> None:
+            async with shop.work.transaction("a trip") as trip:
+                for name in ("pay", "pay_later"):
+                    done = await trip.adispatch(ToolCall(name, {"purpose": "rail"}))
+                    assert done.success, done.text
+                await trip.arollback("No.")
+
+        asyncio.run(travel())
+        shop.wait(lambda: shop.states == ["undone", "undone"])
+        assert shop.bank.balance("rail") == 0
+
+    def test_only_tools_with_an_undo_run_in_it(self, shop: Shop) -> None:
+        with shop.work.transaction("a trip") as trip:
+            assert "not contained" in shop.call("give", trip, purpose="rail").text
+        with shop.host.executor(dry_run=True) as rehearsal:
+            assert "not contained" in shop.call("pay", rehearsal, purpose="rail").text
+        assert shop.bank.lines() == []
+
+    def test_a_refund_that_fails_twice_stays_owed_until_it_succeeds(
+        self, shop: Shop, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        shop.failures = 2
+        with shop.work.transaction("a trip") as trip:
+            shop.call("pay", trip, purpose="rail")
+            trip.rollback()
+        assert (shop.states, shop.bank.balance("rail")) == (["owed"], 1)
+        (entry,) = shop.store.entries()
+        assert entry.reason == "Its undo failed: The bank is closed."
+
+        refused = shop.call("pay", purpose="rail")
+        assert "its undo is tried again" in refused.text
+        assert (shop.failures, shop.bank.balance("rail")) == (0, 1)
+
+        again = shop.call("pay", purpose="rail")
+        assert again.success
+        assert not again.event.replayed
+        kinds = [line.split(" ")[0] for line in shop.bank.lines()]
+        assert kinds == ["pay", "refund", "pay"]
+        assert shop.states == ["done"]
+
+
+class TestCalls:
+    def test_a_failed_call_is_taken_back_and_may_run_again(self, shop: Shop) -> None:
+        assert not shop.call("pay", purpose="rail", fails=True).success
+        assert (shop.states, shop.results) == (["undone"], [None])
+        assert not shop.call("pay", purpose="rail", fails=True).event.replayed
+        keys = {line.split(" ")[1] for line in shop.bank.lines()}
+        assert (len(keys), shop.bank.balance("rail")) == (2, 0)
+
+    def test_a_payment_within_a_failed_call_is_taken_back(self, shop: Shop) -> None:
+        assert not shop.call("order", purpose="rail").success
+        assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
+
+    def test_a_payment_that_timed_out_is_taken_back_after_its_handler(self, shop: Shop) -> None:
+        ended = threading.Event()
+        shop.during = lambda key: ended.wait(10)
+        assert not shop.call("pay_fast", purpose="rail").success
+        assert shop.bank.balance("rail") == 1
+        ended.set()
+        shop.wait(lambda: shop.states == ["undone"])
+        assert shop.bank.balance("rail") == 0
+
+    def test_a_call_cannot_record_an_effect_whose_undo_has_begun(self, shop: Shop) -> None:
+        def lose(key: str) -> None:
+            # As if its lease had lapsed in a database.
+            (entry,) = shop.store.entries()
+            assert shop.store.mark_unknown(entry.claim.key, key, "It has lapsed.")
+            assert [each.found for each in self.undo_all(shop)] == ["undone"]
+
+        shop.during = lose
+        trip = shop.work.transaction("a trip")
+        shop.call("add_line", trip, text="a line")
+        assert shop.call("pay", trip, purpose="rail").success
+        with pytest.raises(TransactionFailed, match="its claim was taken away"):
+            trip.commit()
+        assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
+        assert shop.work.session[Line].all() == ()
+
+    def test_two_processes_do_not_undo_one_effect_twice(self, shop: Shop) -> None:
+        shop.failures = 1
+        shop.call("pay", purpose="rail", fails=True)
+        begun, go_on = threading.Event(), threading.Event()
+        shop.before_refund = lambda: (begun.set(), go_on.wait(10))
+        first = threading.Thread(target=self.undo_all, args=(shop,))
+        first.start()
+        assert begun.wait(10)
+        assert shop.states == ["undoing"]
+        assert self.undo_all(shop) == []
+        (entry,) = shop.store.entries()
+        stale = entry._replace(claim=entry.claim._replace(effect_id="0" * 32))
+        ledger = shop.work.resources.get(EffectLedger)
+        undoer = reconciler_of(shop.host.catalog.get("pay"), ledger, LedgerSettings())
+        assert undoer is not None
+        assert not undoer.hold(stale, "1" * 32)
+        go_on.set()
+        first.join()
+        assert not undoer.hold(stale, "1" * 32)
+        assert (len(shop.results), shop.states) == (1, ["undone"])
+
+    @staticmethod
+    def undo_all(shop: Shop) -> list[Any]:
+        return list(reconcile_pass(shop.host, shop.host.settings("ledger"), at_once=True))
+
+
+class TestUndo:
+    def test_an_undo_takes_a_kept_payment_back_once(self, shop: Shop) -> None:
+        with shop.work.transaction("a trip") as trip:
+            paid = shop.call("pay", trip, purpose="rail")
+            shop.call("write_file", trip, path="a.txt", content="x")
+        undo = shop.work.undo(paid.call.id)
+        assert "the effect of pay" in undo.text
+        assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
+        assert shop.results == ["receipt of rail"]
+        assert not (shop.folder / "work/a.txt").exists()
+
+        redo = shop.work.undo(undo.call.id)
+        assert "effects outside" in redo.text
+        assert (shop.folder / "work/a.txt").exists()
+        assert shop.work.undo(paid.call.id).success
+        assert len(shop.results) == 1
+
+        assert not shop.call("pay", purpose="rail").event.replayed
+        assert (shop.states, shop.bank.balance("rail")) == (["done"], 1)
+
+    def test_a_dry_run_names_the_effect_and_keeps_it(self, shop: Shop) -> None:
+        stored = "sessions" in shop.file.read_text()
+        shop.call("pay", purpose="rail")
+        with shop.host.executor(session_id="desk", dry_run=True) as rehearsal:
+            rehearsal.undo()
+            if stored:
+                assert "- the effect of pay" in rehearsal.rehearsed()
+        assert (shop.states, shop.bank.balance("rail")) == (["done"], 1)
+
+    def test_an_effect_that_the_ledger_has_forgotten_is_a_conflict(self, shop: Shop) -> None:
+        with shop.work.transaction("a trip") as trip:
+            paid = shop.call("pay", trip, purpose="rail")
+            shop.call("add_line", trip, text="a line")
+        shop.store.remove()
+        with pytest.raises(UndoConflict) as raised:
+            shop.work.undo(paid.call.id)
+        (difference,) = raised.value.differences
+        assert difference == ("the effect of pay", "done", "the ledger has forgotten it")
+        assert len(shop.work.session[Line].all()) == 1
+
+        assert shop.work.undo(paid.call.id, others="keep").success
+        assert shop.work.session[Line].all() == ()
+        assert shop.bank.balance("rail") == 1
+
+    def test_a_call_of_its_own_key_is_not_repeated(self, shop: Shop) -> None:
+        call = ToolCall("pay_each", {"purpose": "rail"})
+        assert shop.work.dispatch(call).success
+        assert shop.work.undo().success
+        refused = shop.work.dispatch(call)
+        assert "this call was made before and was undone" in refused.text
+        assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
+
+
+class TestRecovery:
+    def test_the_next_host_pays_back_and_until_then_commands_list_it(
+        self, make_shop: Callable[..., Shop], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        shop = make_shop(LEDGER)
+        shop.failures = 1
+        shop.call("pay", purpose="rail", fails=True)
+        (shop.folder / "plugin.py").write_text(PLUGIN)
+        settings = shop.file.read_text()
+        shop.file.write_text('plugin_files = ["plugin.py"]\n' + settings)
+        assert main(["status"]) == 0
+        assert "Owed: the undo of pay" in capsys.readouterr().out
+        assert main(["--json", "status"]) == 0
+        assert json.loads(capsys.readouterr().out)["owed"][0]["state"] == "owed"
+        for state in ("owed", "unknown"):
+            assert main(["ledger", "list", "--state", state]) == 0
+            assert "owed" in capsys.readouterr().out
+        assert main(["ledger", "list", "--state", "undone"]) == 0
+        assert "is recorded" in capsys.readouterr().out
+
+        shop.file = shop.folder / "again.toml"
+        shop.file.write_text(settings.replace("reconcile_every = 0", ""))
+        shop.open()
+        shop.wait(lambda: shop.states == ["undone"])
+        assert shop.bank.balance("rail") == 0
+        assert main(["status"]) == 0
+        assert "Owed" not in capsys.readouterr().out
+
+    def test_a_stop_lets_refunds_go_on(self, shop: Shop) -> None:
+        def stop(key: str) -> None:
+            shop.host.stop("The prices are wrong.")
+
+        shop.during = stop
+        assert not shop.call("pay", purpose="rail").success
+        shop.wait(lambda: shop.states == ["undone"])
+        assert shop.bank.balance("rail") == 0
+
+
+class TestDeclarations:
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            ({"undo": lambda params, result: None}, "undo cannot be called with params, result"),
+            ({"idempotency": None}, "undo needs the key"),
+            ({"idempotency": IdempotencyConfig(strategy="none")}, "undo needs the key"),
+            ({"idempotency": IdempotencyConfig(on_unknown="retry")}, "remove reconcile and"),
+            ({"contained": True}, "undo only goes with contained=False"),
+            ({"undo": "refund"}, "undo is 'refund'"),
+        ],
+    )
+    def test_a_wrong_one_names_the_remedy(self, options: dict[str, Any], told: str) -> None:
+        def refund(params: Any, result: object, key: str, context: ToolContext) -> None: ...
+
+        given: dict[str, Any] = {"idempotency": ONCE, "undo": refund, **options}
+        with pytest.raises(DefinitionError, match=told):
+
+            @tool(**given)
+            def pay(purpose: str) -> str:
+                """Pay."""
+                return purpose
+
+    def test_it_needs_a_ledger(self) -> None:
+        def refund(params: Any, result: object, key: str, context: ToolContext) -> None: ...
+
+        @tool(idempotency=ONCE, undo=refund)
+        def pay(purpose: str) -> str:
+            """Pay."""
+            return purpose
+
+        call = ToolCall("pay", {"purpose": "rail"})
+        with Host(discover=False, tools=[pay]) as host, host.executor() as tools:  # noqa: SIM117
+            with pytest.raises(ConfigurationError, match="Load the plugin ledger"):
+                tools.dispatch(call)
+
+    def test_a_card_says_whether_the_effect_can_be_taken_back(self, shop: Shop) -> None:
+        seen: dict[str, tuple[str, ...]] = {}
+
+        def approve(request: Any) -> ApprovalAnswer:
+            seen[request.tool.name] = request.reasons
+            return ApprovalAnswer.approve()
+
+        @tool(requires_confirmation=True)
+        def send(text: str) -> str:
+            """Send a text."""
+            return text
+
+        def refund(params: Any, result: object, key: str, context: ToolContext) -> None: ...
+
+        @tool(requires_confirmation=True, idempotency=ONCE, undo=refund)
+        def pay_asked(purpose: str) -> str:
+            """Pay."""
+            return purpose
+
+        with shop.host.executor(tools=[send, pay_asked], approver=approve) as tools:
+            assert shop.call("send", tools, text="x").success
+            assert shop.call("pay_asked", tools, purpose="rail").success
+        assert seen["send"] == ("send requires confirmation.",)
+        assert seen["pay_asked"][-1] == "Its effect can be taken back."
+
+
+def test_only_the_expected_state_becomes_owed(shop: Shop) -> None:
+    shop.call("pay", purpose="rail")
+    (entry,) = shop.store.entries()
+    claim = entry.claim._replace(params=b'["x",{},null]')
+    assert not shop.store.owe(claim, "No.", EffectState.CLAIMED)
+    assert not shop.store.owe(claim._replace(effect_id="0" * 32), "No.", EffectState.DONE)
+    assert shop.states == ["done"]
+    assert shop.store.owe(claim, "Yes.", EffectState.DONE)
+    (entry,) = shop.store.entries()
+    assert (entry.claim.params, entry.reason, entry.result) == (claim.params, "Yes.", None)
+
+
+PLUGIN = '''\
+from toolstile_hookspecs import IdempotencyConfig, MarkdownSection, hookimpl, tool
+
+
+def refund(params, result, key, context):
+    raise AssertionError
+
+
+@tool(idempotency=IdempotencyConfig(), undo=refund)
+def pay(purpose: str, fails: bool = False) -> str:
+    """Pay at the bank."""
+    return purpose
+
+
+@hookimpl
+def toolstile_sections():
+    return [MarkdownSection(key="shop", title="Shop", tools=[pay])]
+'''
