@@ -93,7 +93,18 @@ def _decorator(label: str, condition: Condition, description: str) -> Callable[[
 
 
 def _wrap(declared: _Declared, handler: F) -> F:
-    signature = _signature_for(declared, handler)
+    if isinstance(handler, Tool):
+        raise DefinitionError(
+            f"Tool {handler.name!r}: conditions belong to the function; write @tool above "
+            "@require and @ensure."
+        )
+    signature = inspect.signature(handler)
+    known = {*signature.parameters, *(("result",) if declared.label == _AFTER else ())}
+    if unknown := [name for name in declared.names if name not in known]:
+        raise DefinitionError(
+            f"A condition on {_name(handler)} asks for {', '.join(map(repr, unknown))}; "
+            f"it can name {', '.join(sorted(known))}."
+        )
     inner, others = _known.get(handler, (handler, ()))
     conditions = (declared, *others)
     returned = signature.return_annotation
@@ -128,22 +139,6 @@ def _wrap(declared: _Declared, handler: F) -> F:
     made = awaited if is_async_callable(handler) else called
     _known[made] = inner, conditions
     return cast("F", made)
-
-
-def _signature_for(declared: _Declared, handler: Any) -> inspect.Signature:
-    if isinstance(handler, Tool):
-        raise DefinitionError(
-            f"Tool {handler.name!r}: conditions belong to the function; write @tool above "
-            "@require and @ensure."
-        )
-    signature = inspect.signature(handler)
-    known = {*signature.parameters, *(("result",) if declared.label == _AFTER else ())}
-    if unknown := [name for name in declared.names if name not in known]:
-        raise DefinitionError(
-            f"A condition on {_name(handler)} asks for {', '.join(map(repr, unknown))}; "
-            f"it can name {', '.join(sorted(known))}."
-        )
-    return signature
 
 
 def _told(conditions: list[_Declared], values: dict[str, Any]) -> str:

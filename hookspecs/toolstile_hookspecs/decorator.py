@@ -195,12 +195,9 @@ def _make(
     if faults := option_faults(options, Tool, ToolOptions.__optional_keys__):
         raise DefinitionError(f"Tool {name!r}: {as_sentence('; '.join(faults))}")
     reading = read_function(function, owner=f"Tool {name!r}", name=name, localns=localns)
-    given: dict[str, Any] = {**_described(function), **options, "name": name}
-    return FunctionTool[..., Any](function=function, reading=reading, **given)
-
-
-def _described(function: Callable[..., Any]) -> dict[str, str]:
     text = first_paragraph(docstring_of(function))
-    if len(text) <= MAX_DESCRIPTION:
-        return {"description": text}
-    return {"description": first_sentence(text, MAX_DESCRIPTION), "long_description": text}
+    described = {"description": text}
+    if len(text) > MAX_DESCRIPTION:
+        described = {"description": first_sentence(text, MAX_DESCRIPTION), "long_description": text}
+    given: dict[str, Any] = {**described, **options, "name": name}
+    return FunctionTool[..., Any](function=function, reading=reading, **given)

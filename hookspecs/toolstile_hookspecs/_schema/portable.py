@@ -70,13 +70,6 @@ def place_of(thing: Any) -> str | None:
     return place if found_at(place) is thing else None
 
 
-def _text(key: object, at: str) -> str:
-    if type(key) is not str:
-        fault = f"{at} has a key ({type(key).__qualname__}) that is not a text"
-        raise SnapshotError(f"{fault}; use texts, or a field that declares the type of its keys.")
-    return key
-
-
 class PortableValues:
     """Writes values as JSON and reads them as the same values.
 
@@ -105,7 +98,11 @@ class PortableValues:
         if type_ in PLAIN:
             return value
         if type_ is dict:
-            return {_text(key, at): self.write(part, f"{at}.{key}") for key, part in value.items()}
+            for strange in (type(key) for key in value if type(key) is not str):
+                fault = f"{at} has a key ({strange.__qualname__}) that is not a text"
+                remedy = "use texts, or a field that declares the type of its keys"
+                raise SnapshotError(f"{fault}; {remedy}.")
+            return {key: self.write(part, f"{at}.{key}") for key, part in value.items()}
         if type_ is bytes:
             return ["bytes", base64.b64encode(value).decode()]
         if isinstance(value, type):
@@ -251,7 +248,7 @@ def _place(at: str, steps: Iterable[_Step]) -> str:
     return at + "".join(form.format(shorten(str(name))) for form, name in steps)
 
 
-def _differing(value: object, again: object) -> tuple[list[_Step], type[Any], type[Any]] | None:
+def _differing(value: Any, again: Any) -> tuple[list[_Step], type[Any], type[Any]] | None:
     """Return the steps to the first part that differs, and both its types."""
     one, other = type(value), type(again)
     if one is not other:
@@ -261,20 +258,17 @@ def _differing(value: object, again: object) -> tuple[list[_Step], type[Any], ty
         return None
     parts = None if one in PLAIN else _parts(one, value, again)
     if parts is None:
-        return None if _equal(value, again) else ([], one, other)
+        if isinstance(value, (datetime, time)):
+            # In the hour that comes twice, a moment is unequal to itself in another zone.
+            value, again = value.isoformat(), again.isoformat()
+        is_same = value == again or (value != value and again != again)  # noqa: PLR0124 - NaN
+        return None if is_same else ([], one, other)
     for form, name, part, counterpart in parts:
         # In most values most parts are plain.
         plain = type(part) is type(counterpart) and type(part) in PLAIN and part == counterpart
         if not plain and (found := _differing(part, counterpart)) is not None:
             return [(form, name), *found[0]], found[1], found[2]
     return None
-
-
-def _equal(value: Any, again: Any) -> bool:
-    if isinstance(value, (datetime, time)):
-        # In the hour that comes twice, a moment is unequal to itself in another zone.
-        return bool(value.isoformat() == again.isoformat())
-    return bool(value == again or (value != value and again != again))  # noqa: PLR0124 - NaN
 
 
 def _unwritable(value: object, reason: str) -> list[_Step] | None:

@@ -133,8 +133,16 @@ def read_function(
     _refuse_generator(function, owner)
     signature = inspect.signature(function)
     hints = _hints(function, localns)
-    wants_context = "context" in signature.parameters
-    _check_context(hints, owner)
+    for given, hint in hints.items():
+        if given not in {"context", "return"} and hint is ToolContext:
+            raise DefinitionError(
+                f"{owner}: its argument {given} is a ToolContext; call it context."
+            )
+    if not _may_be_context(kept := hints.get("context", ANYTHING)):
+        raise DefinitionError(
+            f"{owner}: its argument context is of type {describe(kept)}; that name is kept for the "
+            "ToolContext: rename it."
+        )
     arguments = [
         argument for argument in signature.parameters.values() if argument.name != "context"
     ]
@@ -149,8 +157,15 @@ def read_function(
         take = lambda _: {}  # noqa: E731 - of its declared type
     else:
         type_ = make_record(function, arguments, hints, owner=owner, name=name)
-    invoke = _invoking(function, take, wants_context=wants_context)
-    return Signature(invoke, type_, result, is_async_callable(function), wraps)
+
+    def invoke(params: object, *, context: object) -> Any:
+        return function(**take(params), context=context)
+
+    def invoke_alone(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
+        return function(**take(params))
+
+    full_form = invoke if "context" in signature.parameters else invoke_alone
+    return Signature(full_form, type_, result, is_async_callable(function), wraps)
 
 
 def _refuse_plain(owner: str, hint: Any) -> None:
@@ -176,20 +191,6 @@ def _refuse_lost_return(signature: inspect.Signature, hints: Mapping[str, Any], 
         )
 
 
-def _check_context(hints: Mapping[str, Any], owner: str) -> None:
-    for name, hint in hints.items():
-        if name not in {"context", "return"} and hint is ToolContext:
-            raise DefinitionError(
-                f"{owner}: its argument {name} is a ToolContext; call it context."
-            )
-    hint = hints.get("context", ANYTHING)
-    if not _may_be_context(hint):
-        raise DefinitionError(
-            f"{owner}: its argument context is of type {describe(hint)}; that name is kept for the "
-            "ToolContext: rename it."
-        )
-
-
 def _may_be_context(hint: Any) -> bool:
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
@@ -205,20 +206,6 @@ def _refuse_generator(handler: Handler, owner: str) -> None:
             f"{owner}: its handler is a generator, and a call has one result; return a list, "
             "and report on the way with context.progress(...)."
         )
-
-
-def _invoking(
-    function: Handler, arguments: Callable[[Any], dict[str, Any]], *, wants_context: bool
-) -> Handler:
-    """Return a function in its full form; `arguments` turns the params into its arguments."""
-
-    def invoke(params: object, *, context: object) -> Any:
-        return function(**arguments(params), context=context)
-
-    def invoke_alone(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
-        return function(**arguments(params))
-
-    return invoke if wants_context else invoke_alone
 
 
 def _hints(function: Handler, localns: Mapping[str, Any] | None) -> dict[str, Any]:
