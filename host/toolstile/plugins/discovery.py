@@ -40,24 +40,20 @@ def load_entry_point(found: PluginSource) -> object:
     # A script that was taken for a module ends with SystemExit; that must not end the host.
     except (Exception, SystemExit) as error:
         log.debug("Plugin %r cannot be imported", found.name, exc_info=True)
-        raise _import_fault(found, error) from error
-
-
-def _import_fault(found: PluginSource, error: BaseException) -> PluginFault:
-    block = f"or switch it off with TOOLSTILE_BLOCK={found.name}"
-    if isinstance(error, ModuleNotFoundError) and error.name is not None:
-        own = re.split(r"[:\s\[]", found.location or "", maxsplit=1)[0]
-        if own != error.name and not own.startswith(f"{error.name}."):
-            return PluginFault(
-                f"{found.location} cannot be imported: it needs the module {error.name!r}, "
-                "which is not installed.",
-                f"Install the package that provides {error.name!r}, {block}.",
-            )
-    return PluginFault(
-        f"{found.location} cannot be imported: {one_line(error)}.",
-        f"Reinstall {found.distribution or 'the plugin'} in a version that works here, {block}. "
-        f"Its author finds the place with `toolstile check {found.name}`.",
-    )
+        cause = f"{found.location} cannot be imported:"
+        block = f"or switch it off with TOOLSTILE_BLOCK={found.name}"
+        if isinstance(error, ModuleNotFoundError) and error.name is not None:
+            own = re.split(r"[:\s\[]", found.location or "", maxsplit=1)[0]
+            if own != error.name and not own.startswith(f"{error.name}."):
+                raise PluginFault(
+                    f"{cause} it needs the module {error.name!r}, which is not installed.",
+                    f"Install the package that provides {error.name!r}, {block}.",
+                ) from error
+        raise PluginFault(
+            f"{cause} {one_line(error)}.",
+            f"Reinstall {found.distribution or 'the plugin'} in a version that works here, {block}."
+            f" Its author finds the place with `toolstile check {found.name}`.",
+        ) from error
 
 
 def installed() -> tuple[PluginSource, ...]:

@@ -120,7 +120,10 @@ class PromptRules:
         """Warn of policies that rule by a name which no tool has, such as one misspelt."""
         wrong = faults_of(self._shared, self._tools, self._absent)
         wrong += faults_of_sections(self._prompt, self._tools, self._absent)
-        warn_once(wrong, self._host.stray_names)
+        for fault in wrong:
+            if fault not in self._host.stray_names:
+                self._host.stray_names.add(fault)
+                log.warning("%s", fault)
 
     def _own(self, section: Section) -> list[Rule]:
         rules = [*map(self._rule_of, self._policies_of(section))]
@@ -252,14 +255,6 @@ log = logging.getLogger("toolstile.policies.names")
 _WILD: Final = re.compile(r"[*?\[]")
 
 Tools = Sequence[Tool[Any, Any]]
-
-
-def warn_once(faults: Iterable[str], told: set[str]) -> None:
-    """Log the faults of policies that were not logged before."""
-    for fault in faults:
-        if fault not in told:
-            told.add(fault)
-            log.warning("%s", fault)
 
 
 def naming(policies: Iterable[ToolPolicy]) -> list[ToolPolicy]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, StrictBool
@@ -141,20 +140,16 @@ def named(policies: Iterable[ToolPolicy], *, place: str) -> list[ToolPolicy]:
                 f"A policy was expected in {place}, not {kind_of(policy)}; give an instance that "
                 f"has {' and '.join(POLICY_METHODS)}."
             )
-        if getattr(policy, "name", None):
-            found.append(policy)
-            continue
-        found.append(_with_name(policy, f"{type(policy).__name__}@{place}#{position}", place))
+        given: Any = policy
+        if not getattr(policy, "name", None):
+            if "name" not in fields(cast("Any", type(policy))):
+                fault = f"The policy in {place}, {kind_of(policy)}, has no name"
+                raise DefinitionError(f"{fault}; add the attribute `name`.")
+            name = {"name": f"{type(policy).__name__}@{place}#{position}"}
+            is_model = isinstance(policy, BaseModel)
+            given = given.model_copy(update=name) if is_model else replace(given, **name)
+        found.append(given)
     return found
-
-
-def _with_name(policy: Any, name: str, place: str) -> ToolPolicy:
-    if "name" not in fields(cast("Any", type(policy))):
-        msg = f"The policy in {place}, {kind_of(policy)}, has no name; add the attribute `name`."
-        raise DefinitionError(msg)
-    if isinstance(policy, BaseModel):
-        return cast("ToolPolicy", policy.model_copy(update={"name": name}))
-    return cast("ToolPolicy", dataclasses.replace(policy, name=name))
 
 
 def refuse_duplicates(policies: Iterable[ToolPolicy]) -> None:
@@ -232,7 +227,7 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
         if not isinstance(decision, PolicyDecision) or decision.reason is None:
             return decision
         reason = pattern.sub(lambda found: names[found[0]], decision.reason)
-        return dataclasses.replace(decision, reason=reason)
+        return replace(decision, reason=reason)
 
     def asked(question: Question | None, *, of_own: bool = False) -> Question | None:
         if question is None:
@@ -246,7 +241,7 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
 
         return ask
 
-    return dataclasses.replace(
+    return replace(
         rule,
         check=asked(rule.check),
         on_result=asked(rule.on_result, of_own=True),
@@ -317,7 +312,7 @@ def heard(rule: Rule, hear: Hear | None, *, in_shadow: bool = False) -> Rule:
             return tell(PolicyDecision.allow())
         return then(question(tool, params, context=context), tell)
 
-    return dataclasses.replace(rule, check=ask, checks=None)
+    return replace(rule, check=ask, checks=None)
 
 
 # --- Policies with a scope
@@ -347,7 +342,7 @@ class PolicyScope:
     def narrowed(self, rule: Rule, hear: Hear | None = None) -> Rule:
         """Return the rule narrowed to these calls, with a listener."""
         if self.users is not None or self.groups is not None:
-            rule = dataclasses.replace(
+            rule = replace(
                 rule,
                 check=self._of_principals(rule.check),
                 check_changes=self._of_principals(rule.check_changes),
@@ -356,7 +351,7 @@ class PolicyScope:
             )
         rule = heard(rule, hear, in_shadow=self.shadow)
         if self.shadow:
-            rule = dataclasses.replace(
+            rule = replace(
                 rule,
                 check=_noting(rule.check, rule.name),
                 check_changes=_noting(rule.check_changes, rule.name),

@@ -13,7 +13,7 @@ from toolstile.resources.teardown import (
     Failures,
     LoopOf,
     close_all,
-    is_closeable,
+    closing_method,
     name_of,
     refuse_coroutine,
     unbound,
@@ -254,7 +254,7 @@ class Container(OpenScope):
         with self.lock:
             if not scope.closed:
                 found = known or Instance(instance, shared=binding.scope is Scope.SINGLETON)
-                if is_new and is_closeable(instance):
+                if is_new and closing_method(instance) is not None:
                     scope.owned.append(instance)
                 if self.keeps(binding.kind):
                     scope.known[id(instance)] = scope.built[binding.kind] = found

@@ -405,9 +405,6 @@ def _waiting() -> list[Ticket]:
     return [ticket for lock in _held for ticket in lock.queue]
 
 
-# --- Waiting
-
-
 # --- The owner of a call scope
 
 

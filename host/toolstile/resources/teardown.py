@@ -117,13 +117,9 @@ def refuse_coroutine(returned: object, what: str, remedy: str = _RETURN_IT) -> N
         )
 
 
-def is_closeable(instance: object) -> bool:
-    """Tell whether an instance wants to be closed, by `close` or `aclose`; a class does not."""
-    return not isinstance(instance, type) and _closing_method(instance) is not None
-
-
-def _closing_method(instance: Any) -> Callable[[], Any] | None:
-    if isinstance(instance, Closeable):
+def closing_method(instance: Any) -> Callable[[], Any] | None:
+    """Return the `close` or `aclose` of an instance that wants to be closed; a class does not."""
+    if isinstance(instance, Closeable) and not isinstance(instance, type):
         return instance.close
     has_aclose = callable(getattr(cast("type[object]", type(instance)), "aclose", None))
     return instance.aclose if has_aclose else None
@@ -135,9 +131,9 @@ def close_all(instances: Iterable[object], loop_of: LoopOf | None = None) -> Fai
     Async instances are closed on the loop that `loop_of` gives, else on a new one.
     """
     failures = Failures("closing")
-    for instance in filter(is_closeable, instances):
-        close = _closing_method(instance)
-        assert close is not None  # noqa: S101 - others are left out
+    for instance in instances:
+        if (close := closing_method(instance)) is None:
+            continue
         with failures.collecting(instance), allowed_interrupts():
             closing = close()
             if inspect.isawaitable(closing):

@@ -225,8 +225,12 @@ class Journal(Store):
         return self.head if self._staged is None else self._staged
 
     def _move_to(self, head: Head) -> None:
-        if head.slices is not self.newest.slices:
-            head = head._replace(slices=self._without_names_of(head.slices))
+        slices = head.slices
+        if slices is not self.newest.slices:
+            # The JSON of slices that exist as items goes.
+            stale = {name for type_ in slices for name in self._names.get(type_, ())}
+            left = {key: items for key, items in slices.items() if key not in stale}
+            head = head._replace(slices=left)
         self._staged = head
 
     def tell_logs(self) -> None:
@@ -367,11 +371,6 @@ class Journal(Store):
             if type_ is not ToolInvoked
         }
         return {type_: items for type_, items in logs.items() if items}
-
-    def _without_names_of(self, slices: Slices) -> dict[Any, Items]:
-        """Return slices without the JSON of slices that exist as items."""
-        names = {name for type_ in slices if type_ in self._names for name in self._names[type_]}
-        return {key: items for key, items in slices.items() if key not in names}
 
     # --- lost answers
 

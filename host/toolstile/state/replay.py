@@ -47,9 +47,7 @@ def written(changes: Iterable[Change]) -> str:
     """Return changes as JSON; `SnapshotError` where an event or item cannot be written."""
     entries: list[_Entry] = []
     for doing, kind, items, effect_id in changes:
-        is_json = isinstance(kind, str)
-        name = str(kind) if is_json else type_name(kind)
-        entry: _Entry = {"do": doing, "type": name, "items": json_of(kind, items)}
+        entry: _Entry = {"do": doing, "type": name_of(kind), "items": json_of(kind, items)}
         entries.append(entry if effect_id is None else {**entry, "effect": effect_id})
     return json.dumps(entries, ensure_ascii=False, allow_nan=False)
 
@@ -139,6 +137,11 @@ def named(name: str, known: Mapping[str, type[Any]]) -> type[Any]:
             "it, or pass the class in kinds=[...]."
         )
     return found
+
+
+def name_of(kind: Any) -> str:
+    """Return the name of a slice's type in JSON; in a stored session, it may be all there is."""
+    return kind if isinstance(kind, str) else type_name(kind)
 
 
 def json_of(kind: Any, items: Iterable[Any]) -> list[Any]:

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from toolstile.state.policy_records import Records
-from toolstile.state.replay import AppliedEffect, by_name, named
+from toolstile.state.replay import AppliedEffect, by_name, json_of, name_of, named
 from toolstile.state.store import Head, Store
-from toolstile_hookspecs.codecs import dumped, dumped_exactly, first_fault, loaded, type_name
+from toolstile_hookspecs.codecs import dumped, first_fault, loaded, type_name
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.execution.approvals import WaitingCall
 from toolstile_hookspecs.execution.principal import RequestTurn
@@ -34,16 +34,24 @@ class Saved(NamedTuple):
 
 def write(saved: Saved) -> str:
     """Return versioned JSON."""
-    _refuse_namesakes([*saved.slices, *saved.logs])
+    names: dict[str, Any] = {}
+    slices: list[Any] = []
+    for policy, several in (("state", saved.slices), ("log", saved.logs)):
+        for kind, items in several.items():
+            name = name_of(kind)
+            if names.setdefault(name, kind) is not kind:
+                raise SnapshotError(
+                    f"Two types are called {name}, and JSON could not tell their items apart. Give "
+                    "one of them another name; where its module was loaded again, go on with a new "
+                    "session."
+                )
+            slices.append({"type": name, "policy": policy, "items": json_of(kind, items)})
     document: _Document = {
         "format": "toolstile.session",
         "version": 1,
         "id": saved.id,
         "tag": saved.tag,
-        "slices": [
-            *(_written(kind, items, "state") for kind, items in saved.slices.items()),
-            *(_written(kind, items, "log") for kind, items in saved.logs.items()),
-        ],
+        "slices": slices,
         "policies": dumped(PolicyState, saved.records.values()),
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
@@ -86,26 +94,6 @@ class _Document(TypedDict):
 @lru_cache(maxsize=1)
 def _documents() -> TypeAdapter[_Document]:
     return TypeAdapter(_Document)
-
-
-def _written(
-    kind: type[Any] | str, items: Iterable[Any], policy: Literal["state", "log"]
-) -> _Slice:
-    if isinstance(kind, str):
-        # In a stored session, a slice whose type is not known yet.
-        return {"type": kind, "policy": policy, "items": list(items)}
-    return {"type": type_name(kind), "policy": policy, "items": dumped_exactly(kind, items)}
-
-
-def _refuse_namesakes(kinds: Iterable[type[Any] | str]) -> None:
-    names: dict[str, type[Any] | str] = {}
-    for kind in kinds:
-        name = kind if isinstance(kind, str) else type_name(kind)
-        if names.setdefault(name, kind) is not kind:
-            raise SnapshotError(
-                f"Two types are called {name}, and JSON could not tell their items apart. Give one "
-                "of them another name; where its module was loaded again, go on with a new session."
-            )
 
 
 def _malformed(what: str) -> SnapshotError:

@@ -58,12 +58,12 @@ def reduced(
 ) -> tuple[Items, bool]:
     """Apply a reducer; return the items, held by the owner, and whether it did more than add."""
     view = ItemsView(items)
-    result = reducer(view, event)
+    result: object = reducer(view, event)
     if isinstance(result, Append):
         return items.extended(owner, keep(kind, result)), False
     if result is view and not view.copies.made:
         return items, False
-    if not _is_items(result):
+    if not isinstance(result, Sequence) or isinstance(result, (str, bytes)):
         raise StateError(
             f"The reducer {name_of(reducer)} of the slice of {kind.__qualname__} returned "
             f"{type(result).__qualname__} for an event of {type(event).__qualname__}. It must "
@@ -80,10 +80,6 @@ def impure(kind: type[Any], event: object) -> StateError:
         "would be lost. A reducer is pure: it only returns the new items. Dispatch what follows "
         "from an event after it."
     )
-
-
-def _is_items(result: object) -> bool:
-    return isinstance(result, Sequence) and not isinstance(result, (str, bytes))
 
 
 def name_of(reducer: Reducer) -> str:

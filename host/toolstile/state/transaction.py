@@ -298,11 +298,13 @@ class Transaction:
                 f"Another call changed {', '.join(names)}, which this call had read or replaced. "
                 "Retry this call."
             )
-        if any(cell.kind is AppliedEffect and _holds_some_of(now, cell) for cell, now in moved):
-            raise ConflictError(
-                "Another call has meanwhile carried the same recorded effect over to this session. "
-                "Retry this call."
-            )
+        for cell, now in moved:
+            here = cell.items.after(cell.origin.length) if cell.kind is AppliedEffect else ()
+            if any(item in here for item in now.after(cell.origin.length) if here):
+                raise ConflictError(
+                    "Another call has meanwhile carried the same recorded effect over to this "
+                    "session. Retry this call."
+                )
         replayed = [(cell, now, *cell.replayed(now)) for cell, now in moved]
         for cell, now, items, rewritten in replayed:
             cell.moved(now, items, rewritten=rewritten)
@@ -317,9 +319,3 @@ class Transaction:
             cell.closed = reason
         self._cells, self._overlay, self.log = {}, NO_RECORDS, []
         self._whole, self._effect_id = False, None
-
-
-def _holds_some_of(now: Items, cell: Cell) -> bool:
-    """Tell whether the items that came after the fork are among this branch's additions."""
-    here = cell.items.after(cell.origin.length)
-    return any(item in here for item in now.after(cell.origin.length))
