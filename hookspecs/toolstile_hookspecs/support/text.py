@@ -203,7 +203,8 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+    # Not by the codec `unicode_escape`, which Python loads from files that a sandbox may hide.
+    return ascii(character)[1:-1]
 
 
 # --- Suggestions for misspelt names

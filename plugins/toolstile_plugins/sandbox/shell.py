@@ -140,8 +140,8 @@ class Shell:
         if (written := sum(entry.size for entry in found)) > settings.disk:
             # A command may end before a check of its size, or write more after the last one.
             raise HarvestError(
-                f"The command has written {size_of(written)} into the workspace, where "
-                f"{size_of(settings.disk)} are allowed, so none of its changes were kept. "
+                f"The command has written {size_of(written)} into the workspace, more than the "
+                f"{size_of(settings.disk)} that are allowed, so none of its changes were kept. "
                 "Write less in one command, then retry."
             )
         harvest.take(found)

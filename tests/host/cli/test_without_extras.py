@@ -60,7 +60,10 @@ EVERY = [
     ("completion", "bash"),
     ("demo",),
     ("doctor",),
+    ("go",),
     ("new", "shop-tools"),
+    ("status",),
+    ("stop", "--reason", "Wrong prices"),
 ]
 """Every command without a configuration; that of purposes is complete."""
 

@@ -83,7 +83,7 @@ HOOKS = [
         "a hook is like no other",
         "@hookimpl\ndef toolstile_xyzzyx(): ...",
         r"There is no hook toolstile_xyzzyx\.",
-        r"The hooks are toolstile_approve, toolstile_check, ",
+        r"The hooks are toolstile_approve, toolstile_approve_turn, toolstile_check, ",
     ),
     case(
         "an argument does not exist",
