@@ -122,6 +122,7 @@ def test_an_unknown_command_like_none_lists_them(toolstile):
         "replay",
         "policy",
         "sessions",
+        "undo",
         "worker",
         "greet",
     ]
@@ -233,7 +234,7 @@ def test_the_help_lists_commands_in_groups_and_those_of_plugins_last(toolstile):
     groups = re.findall(r"^  ([A-Za-z ]+):\n((?:    .*\n)+)", told, re.MULTILINE)
     listed = {title: re.findall(r"^    ([a-z-]+)", text, re.MULTILINE) for title, text in groups}
     assert [*listed] == ["Call", "Look", "Govern", "Serve", "Make", "Other plugins"]
-    assert listed["Govern"] == ["stop", "go", "approvals", "ledger", "policy", "database"]
+    assert listed["Govern"] == ["stop", "go", "undo", "approvals", "ledger", "policy", "database"]
     assert listed["Other plugins"] == ["greet"]
     assert set(COMMANDS) <= {name for names in listed.values() for name in names}
 

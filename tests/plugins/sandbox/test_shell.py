@@ -389,7 +389,7 @@ LARGE = {
 def test_a_command_that_wrote_more_than_its_disk_keeps_nothing(open_shell: Open, script, backend):
     outcome = open_shell(disk=48 << 20, backend=backend).outcome(script)
     assert outcome.status is Status.FAILED
-    assert "where 48.0 MiB are allowed" in outcome.text or "more than 48.0 MiB" in outcome.text
+    assert "more than the 48.0 MiB" in outcome.text or "more than 48.0 MiB" in outcome.text
     assert open_shell().files() == []
 
 
