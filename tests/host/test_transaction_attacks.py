@@ -8,7 +8,7 @@ import gc
 import signal
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import pytest
@@ -342,9 +342,13 @@ def test_it_begins_with_the_state_at_its_first_call(tools):
     assert outer.ended.reruns == 0
 
 
-def test_no_second_run_forgets_the_texts_of_a_savepoint(tools):
+@pytest.mark.parametrize("levels", [1, 2])
+def test_no_second_run_forgets_the_texts_of_a_savepoint(tools, levels):
     with pytest.raises(TransactionFailed, match="Note"), tools.transaction("outer") as outer:
-        with pytest.raises(KeyError), outer.transaction("inner") as inner:
+        with pytest.raises(KeyError), ExitStack() as stack:
+            inner = outer
+            for _ in range(levels):
+                inner = stack.enter_context(inner.transaction("inner"))
             read = inner.dispatch(call("count")).text
             raise KeyError
         outer.dispatch(call("note", text=f"there were {read}"))

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Generator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from math import nan
+from math import isnan, nan
 from typing import Any, Final
 
 from toolstile.drivers.job import Staged, Step, WaitFor
@@ -207,7 +207,7 @@ class TransactionRoot(ActiveCall):
     def give_up(self, reason: str) -> Staged:
         """Put everything back, and tell the policies and plugins of each call, the newest first."""
         self.is_over = True
-        if self.calls and (above := self.executor.within) is not None:
+        if (self.calls or isnan(self._made)) and (above := self.executor.within) is not None:
             # Because a second run would not repeat texts that a model has read.
             above._made = nan  # noqa: SLF001 - of the same class
         try:
@@ -265,6 +265,8 @@ class TransactionRoot(ActiveCall):
 
     def _keep(self, work: Environment) -> Staged:
         self.check_limits()
+        # First, because a conflict would hide the reason of a stop.
+        self.executor.engine.gate.check(self)
         if (gate := self.acquire_commit_turn()) is not None:
             yield WaitFor(gate, self.limit_without_timeout())
         self.stage = VALIDATE

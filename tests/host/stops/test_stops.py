@@ -260,6 +260,23 @@ def test_a_transaction_is_stopped_whole(host_in, scope):
         assert notes(tools) == ["c"]
 
 
+def test_a_stopped_transaction_says_so_although_it_conflicts(host_in):
+    @tool(contained=True)
+    def count(context: ToolContext) -> int:
+        """Count the notes."""
+        return len(context.session[Note].all())
+
+    host = host_in(replace(note, contained=True), count)
+    with host.executor() as tools:
+        work = tools.transaction("a count")
+        assert call(work, "count").success
+        assert call(tools, text="a").success
+        host.stop(REASON)
+        with pytest.raises(TransactionFailed, match="was stopped: The prices are wrong"):
+            work.commit()
+        assert (work.ended.status, work.ended.reruns) == ("rolled_back", 0)
+
+
 def test_a_call_that_waits_for_a_person_is_stopped(host_in):
     asked, go_on = threading.Event(), threading.Event()
 
