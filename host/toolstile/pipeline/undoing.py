@@ -32,7 +32,7 @@ def note_undo(call: ActiveCall, parts: Iterable[Any], wanted: list[Any]) -> Stag
     note = UndoNote(
         id=made.id,
         tool=call.name,
-        at=call.timestamp,
+        at=call.executor.clock.now(),
         until=wanted[0].until,
         session_id=call.executor.session_id,
         provider_id=made.provider_id,

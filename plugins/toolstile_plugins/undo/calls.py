@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
 from toolstile_hookspecs import (
@@ -104,9 +105,10 @@ def undo_calls(
     """Undo earlier calls: their files and the session go back to their former state."""
     control: Any = context.control
     known = known_notes(context.session, context.resources.get(UndoStore)).values()
-    own = context.session.id
-    notes = [note for note in known if control.is_of_person or note.session_id == own]
-    chosen = named(notes, calls) if calls else standing(notes)[:1]
+    own = {note.id for note in context.session[UndoNote].all()}
+    notes = [note for note in known if control.is_of_person or note.id in own]
+    stands = (note for note in standing(known) if note.id in own)
+    chosen = named(notes, calls) if calls else [*islice(stands, 1)]
     if not chosen:
         raise ToolError("No call of this session can be undone. Continue without it.")
     back = control.take_back(chosen, keep=others == "keep")

@@ -380,6 +380,48 @@ class TestIds:
         desk.undo()
         assert desk.lines == ["a"]
 
+    def test_without_ids_the_last_call_of_the_session_is_undone(self, any_desk: Desk) -> None:
+        desk = any_desk
+        desk.call("add_line", text="a")
+        with desk.host.executor(session_id="other") as tools:
+            other = ToolCall("write_both", {"path": "a.txt", "text": "one"})
+            assert tools.dispatch(other).success
+
+        desk.undo()
+
+        assert desk.lines == []
+        assert "a.txt" in desk.tree()
+        assert desk.tools.undo().text.startswith("No call of this session can be undone.")
+
+    def test_an_agent_with_its_own_session_undoes_its_last_call(self, desk: Desk) -> None:
+        def agree(request: Any) -> bool:
+            return True
+
+        with (
+            desk.host.executor(approver=agree) as tools,
+            tools.child("reader", session="own") as child,
+        ):
+            for text in "ab":
+                child.dispatch(ToolCall("write_both", {"path": text, "text": text}))
+            assert child.dispatch(ToolCall("undo_calls")).success
+            assert [line.text for line in child.session[Line].all()] == ["a"]
+        assert desk.tree() == {"a": "644 b'a'"}
+
+    def test_a_transaction_is_as_late_as_its_end(self, any_desk: Desk) -> None:
+        desk = any_desk
+        with desk.tools.transaction("both") as work:
+            between = desk.call("write_both", path="a.txt", text="one")
+            made = {"path": "a.txt", "text": "two"}
+            assert work.dispatch(ToolCall("write_both", made)).success
+        assert desk.lines == ["one", "two"]
+
+        undo = desk.undo(between, work.id)
+
+        assert (desk.lines, desk.tree()) == ([], {})
+        desk.undo(undo)
+        desk.undo()
+        assert (desk.lines, desk.tree()) == (["one"], {"a.txt": "644 b'one'"})
+
     def test_an_unknown_id_fails(self, desk: Desk) -> None:
         assert desk.tools.undo("no").text.startswith("Call 'no' cannot be undone")
 
