@@ -188,8 +188,7 @@ class Plugins:
         self._asked: frozenset[str] = frozenset()
         self._installed: frozenset[str] = frozenset()
         self._dialects: tuple[int, Mapping[str, Dialect]] | None = None
-        self.view = snapshot_of({}, self.manager, 0, {})
-        """All that plugins offer at this time."""
+        self.view = snapshot_of({}, self.manager, 0, {})  # all that plugins offer at this time
         self.catalog = PluginCatalog(lambda: self.view, self._renew)
 
     def discover(self, only: Collection[str] | None = None) -> None:

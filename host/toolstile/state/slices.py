@@ -180,18 +180,14 @@ class Cell(CallSlice):
         self.origin = origin
         self.items = origin
         self.ops: list[tuple[Reducer, Any]] = []
-        self.read = False
-        """True when the branch may depend on the items here."""
-        self.replaced = False
-        """True when a write replaced the items."""
+        self.read = False  # true when the branch may depend on the items here
+        self.replaced = False  # true when a write replaced the items
         self.rewritten = False
         """True when the items are more than the original ones with some added."""
         # Not the cell itself: items, which the cell has, would make a circle with it, and each
         # call would leave that to the garbage collector.
-        self.token = object()
-        """The owner of the items that are made here."""
-        self.closed: str | None = None
-        """The reason why it cannot be used any more."""
+        self.token = object()  # the owner of the items that are made here
+        self.closed: str | None = None  # the reason why it cannot be used any more
 
     @property
     def name(self) -> str:

@@ -24,10 +24,8 @@ class Said(NamedTuple):
     """A message to add to a conversation, which other processes may extend as well."""
 
     message: Message
-    seen: int | None
-    """The number of messages that the model was shown before a reply."""
-    landed: list[bool]
-    """Has an item once the message is added."""
+    seen: int | None  # the number of messages that the model was shown before a reply
+    landed: list[bool]  # has an item once the message is added
 
 
 def add_once(messages: Sequence[Message], said: Said) -> Sequence[Message]:

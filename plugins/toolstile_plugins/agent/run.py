@@ -227,8 +227,7 @@ class Surroundings:
     adapter: ProviderAdapter
     host: HostHandle | None
     config: AgentConfig
-    bus: Dispatcher | None = None
-    """A second place where events are published."""
+    bus: Dispatcher | None = None  # a second place where events are published
 
 
 class Run:

@@ -35,25 +35,19 @@ _GIST: Final = 200
 class Row:
     """A call in a list."""
 
-    path: Path
-    """The record."""
-    start: int
-    """The place of the call's line."""
+    path: Path  # the record
+    start: int  # the place of the call's line
     call_id: str
     tool: str
     status: Status
     at: datetime
-    fate: str | None
-    """The status of the end of its transaction, None if that has not ended."""
+    fate: str | None  # the status of the end of its transaction, None if that has not ended
     seconds: float
     session: str
-    principal: str
-    """The id of the principal, "" for a call without one."""
+    principal: str  # the id of the principal, "" for a call without one
     parent: str | None
-    gist: str
-    """The first line that the model read."""
-    transaction: str | None
-    """The id of the transaction that the call was part of."""
+    gist: str  # the first line that the model read
+    transaction: str | None  # the id of the transaction that the call was part of
 
     @property
     def name(self) -> str:
@@ -78,10 +72,8 @@ class Row:
 class Mark(NamedTuple):
     """The place in a record where reading ended."""
 
-    head: bytes = b""
-    """The beginning of the record at the time, which identifies it."""
-    end: int = 0
-    """The place of the next line."""
+    head: bytes = b""  # the beginning of the record at the time, which identifies it
+    end: int = 0  # the place of the next line
 
 
 Lines = list[tuple[int, bytes]]
@@ -192,15 +184,12 @@ _LONG: Final = 18
 class Filter:
     """The calls that a person asks for; an empty field matches every call."""
 
-    tool: str = ""
-    """A glob of tools."""
+    tool: str = ""  # a glob of tools
     outcome: str = ""
     session: str = ""
     principal: str = ""
-    since: datetime | None = None
-    """The earliest end of a call."""
-    until: datetime | None = None
-    """The time before which a call has ended."""
+    since: datetime | None = None  # the earliest end of a call
+    until: datetime | None = None  # the time before which a call has ended
 
     def has(self, row: Row) -> bool:
         return (
@@ -411,8 +400,7 @@ class Tail:
         self._marks: dict[Path, Mark] = {}
         self._begun = self._looks = 0
         self._rows: list[tuple[int, Row]] = []
-        self._dropped = 0
-        """The last look some of whose calls are not in memory."""
+        self._dropped = 0  # the last look some of whose calls are not in memory
 
     def look(self) -> str:
         """Read the lines since the last look, and return the name of the place after them."""

@@ -43,10 +43,8 @@ class Effect:
     """An effect as a page shows it."""
 
     entry: LedgerEntry
-    is_over: bool
-    """True once it has expired, so that the next call of its key runs."""
-    due: Due | None = None
-    """Its deadline, None for a settled effect."""
+    is_over: bool  # true once it has expired, so that the next call of its key runs
+    due: Due | None = None  # its deadline, None for a settled effect
     is_unfit: bool = False
     """True if its tool cannot return the recorded value; always False in lists."""
 

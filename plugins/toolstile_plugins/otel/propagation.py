@@ -99,10 +99,8 @@ class ProcessTrace:
 
     carrier: dict[str, str]
     call_id: str
-    where: str | None
-    """The place for spans, None if the handler's module configures it."""
-    logs: bool
-    """True if log records carry the ids."""
+    where: str | None  # the place for spans, None if the handler's module configures it
+    logs: bool  # true if log records carry the ids
 
     def __post_init__(self) -> None:
         self._stack: ExitStack | None = None

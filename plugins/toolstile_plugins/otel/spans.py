@@ -97,8 +97,7 @@ NANOSECONDS: Final = 1_000_000_000
 class Known:
     """The attributes of calls of one name that are known at their beginning."""
 
-    tool: Tool[Any, Any] | None
-    """The tool that was found for the name last time, if any."""
+    tool: Tool[Any, Any] | None  # the tool that was found for the name last time, if any
     span_name: str
     attributes: Attributes
 

@@ -39,8 +39,7 @@ _LIST: Final = (
 class SqlSessions(SqlTables, ABC):
     """The entries of sessions in a table of a database; a `SessionStore`."""
 
-    _moment = "max(decided_at)"
-    """The SQL of the time of the last decision, in seconds."""
+    _moment = "max(decided_at)"  # the SQL of the time of the last decision, in seconds
 
     def has_moved(self, session_id: str, number: int) -> bool:
         """Tell whether there are entries after a number."""

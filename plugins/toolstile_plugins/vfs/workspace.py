@@ -234,8 +234,7 @@ class VirtualFilesystem:
 class WorkspaceBranch:
     """A call's version of a workspace; a `ResourceBranch`."""
 
-    name: Final = "the workspace"
-    """The name for people."""
+    name: Final = "the workspace"  # the name for people
 
     def __init__(  # noqa: PLR0913 - each is named
         self,

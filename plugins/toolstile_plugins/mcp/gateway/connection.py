@@ -47,10 +47,8 @@ class Connection:
         self.server = server
         self.fault: str | None = None
         """Why the connection is missing, if an attempt failed or it has ended."""
-        self.last_end = ENDED
-        """Why the newest connection that has ended did so."""
-        self.questions = 0
-        """The number of questions of the server; all were refused."""
+        self.last_end = ENDED  # why the newest connection that has ended did so
+        self.questions = 0  # the number of questions of the server; all were refused
         self._settings = settings
         self._met = met
         self._client: Client | None = None

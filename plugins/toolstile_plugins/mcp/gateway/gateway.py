@@ -69,10 +69,8 @@ class Upstream:
         self.connection = Connection(name, settings, self._meet)
         self.faults: Mapping[str, str] = {}
         """Why tools of the server are not offered, by the server's names for them."""
-        self.is_cut = False
-        """True if the server has more tools than are offered."""
-        self.missing: str | None = None
-        """The last connection error, or None."""
+        self.is_cut = False  # true if the server has more tools than are offered
+        self.missing: str | None = None  # the last connection error, or None
         self.tools: tuple[Tool[Any, Any], ...] = ()
         self.offered: tuple[tuple[Tool[Any, Any], ...], str | None] = (), None
         """The tools and the connection error that the host knows."""

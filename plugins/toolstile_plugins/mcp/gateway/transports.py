@@ -190,8 +190,7 @@ class Site:
     headers: Mapping[str, str] = field(repr=False)
     max_message: int  # in bytes
     secrets: Sequence[str] = field(default=(), repr=False)  # parts of these that no library may log
-    status: int | None = None
-    """The HTTP status of the newest answer that failed."""
+    status: int | None = None  # the HTTP status of the newest answer that failed
 
     def explain(self, fault: str) -> str:
         """Return the HTTP status, and a remedy, if the SDK only says that it failed."""

@@ -175,8 +175,7 @@ class PatientProtocol(H11Protocol):
     Each connection holds one of the few files that a process may have open.
     """
 
-    _steps = 0
-    """The number of complete answers, and of times that the client has read on."""
+    _steps = 0  # the number of complete answers, and of times that the client has read on
     _next_look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -35,8 +35,7 @@ class ServedSession:
         self._opened = executor
         self.executor = executor.__enter__()
         self.users = 0
-        self.used_at = 0.0
-        """The time of its last use, if it is kept."""
+        self.used_at = 0.0  # the time of its last use, if it is kept
         self._has_ended = False
 
     def __enter__(self) -> Self:
