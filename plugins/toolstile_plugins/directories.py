@@ -33,13 +33,7 @@ def file_finding(file: Path, role: str) -> Diagnostic:
     subject = f"{role} {file}"
     if file.is_dir():
         return Diagnostic.error(subject, "It is a directory.", "Configure the path of a file.")
-    if not file.exists():
-        return _to_be_made(subject, file)
-    if not os.access(file, os.R_OK | os.W_OK):
-        return Diagnostic.error(
-            subject, "It cannot be written.", "Give this user the right to, or configure another."
-        )
-    return Diagnostic.ok(subject, "It is there.")
+    return _there(subject, file, os.R_OK | os.W_OK, "It cannot be written.")
 
 
 def appended_finding(file: Path, role: str, setting: str) -> Diagnostic:
@@ -56,20 +50,17 @@ def appended_finding(file: Path, role: str, setting: str) -> Diagnostic:
 def folder_finding(folder: Path, role: str) -> Diagnostic:
     """Return whether files can be made in a folder, or the folder itself; nothing is changed."""
     subject = f"{role} {folder}"
-    if not folder.exists():
-        return _to_be_made(subject, folder)
-    if not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
         return Diagnostic.error(subject, "It is not a directory.", "Configure the path of one.")
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return Diagnostic.error(
-            subject,
-            "Nothing can be made in it.",
-            "Give this user the right to, or configure another.",
-        )
-    return Diagnostic.ok(subject, "It is there.")
+    return _there(subject, folder, os.R_OK | os.W_OK | os.X_OK, "Nothing can be made in it.")
 
 
-def _to_be_made(subject: str, path: Path) -> Diagnostic:
+def _there(subject: str, path: Path, rights: int, fault: str) -> Diagnostic:
+    if path.exists():
+        if os.access(path, rights):
+            return Diagnostic.ok(subject, "It is there.")
+        remedy = "Give this user the right to, or configure another."
+        return Diagnostic.error(subject, fault, remedy)
     nearest = next(parent for parent in path.absolute().parents if parent.exists())
     if not nearest.is_dir():
         return Diagnostic.error(

@@ -242,21 +242,17 @@ class CallIndex:
     def find(self, name: str) -> tuple[Row, RecordedCall] | None:
         """Return a whole call; None if its record does not have it any longer."""
         for row in self._rows(f"{_OF_FILE} AND start = ?", *_parts_of(name)):
-            with suppress(OSError, ValueError), row.path.open("rb") as file:
-                file.seek(row.start)
-                call = read_line(file.readline().rstrip(b"\n"))
-                if isinstance(call, RecordedCall) and call.id == row.call_id:
-                    return row, call
+            call = _line_at(row.path, row.start)
+            if isinstance(call, RecordedCall) and call.id == row.call_id:
+                return row, call
         return None
 
     def end_of(self, transaction: str) -> RecordedTransaction | None:
         """Return the end of a transaction; None if no record has it."""
         for path, start in self._file.read(_END, transaction):
-            with suppress(OSError, ValueError), Path(path).open("rb") as file:
-                file.seek(start)
-                ended = read_line(file.readline().rstrip(b"\n"))
-                if isinstance(ended, RecordedTransaction) and ended.id == transaction:
-                    return ended
+            ended = _line_at(Path(path), start)
+            if isinstance(ended, RecordedTransaction) and ended.id == transaction:
+                return ended
         return None
 
     def last_of(self, session: str, call_id: str) -> Row | None:
@@ -369,6 +365,13 @@ def _add(
         "REPLACE INTO ends VALUES (?, ?, ?, ?)",
         [(id_, replaced.lastrowid, start, status) for start, id_, status in ends_of(lines)],
     )
+
+
+def _line_at(path: Path, start: int) -> object:
+    with suppress(OSError, ValueError), path.open("rb") as file:
+        file.seek(start)
+        return read_line(file.readline().rstrip(b"\n"))
+    return None
 
 
 def _parts_of(name: str) -> tuple[str, int]:

@@ -34,40 +34,29 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 
 def show_record(args: argparse.Namespace) -> int:
     """List the calls of a record or of a folder's records, or show one."""
-    if args.file.is_dir():
-        return _show_folder(args)
-    reader = Reader(args.file)
-    selected = _selection(args)
-    if args.out is not None:
-        entries = selected.of(reader) if args.line is None else _on_line(args.line, reader)
-        for entry in entries:
-            args.out.write(wire_of(entry))
-        for other in _others(reader) if args.line is None and selected.is_all else ():
-            args.out.write(wire_of_other(other))
-    elif args.line is not None:
-        [found] = _on_line(args.line, reader)
-        show_call(Screen(), found)
-    else:
-        show_table(Screen(), [reader], selected)
-    return 0
-
-
-def _show_folder(args: argparse.Namespace) -> int:
-    if args.line is not None:
+    is_folder = args.file.is_dir()
+    if is_folder and args.line is not None:
         raise RecordError(f"{args.file} is a folder: it has no lines. Name a record.")
-    readers = [Reader(path) for path in records_in(args.file)]
+    readers = [Reader(path) for path in (records_in(args.file) if is_folder else [args.file])]
     selected = _selection(args)
+    if args.out is None and args.line is not None:
+        [found] = _on_line(args.line, readers[0])
+        show_call(Screen(), found)
+        return 0
     if args.out is None:
-        return 1 if show_table(Screen(), readers, selected, named=True) else 0
+        return 1 if show_table(Screen(), readers, selected, named=is_folder) else 0
     status = 0
     for reader in readers:
+        where = {"file": str(reader.path)} if is_folder else {}
         try:
-            for entry in selected.of(reader):
-                args.out.write({"file": str(reader.path), **wire_of(entry)})
-            for other in _others(reader) if selected.is_all else ():
-                args.out.write({"file": str(reader.path), **wire_of_other(other)})
+            for entry in selected.of(reader) if args.line is None else _on_line(args.line, reader):
+                args.out.write({**where, **wire_of(entry)})
+            for other in _others(reader) if args.line is None and selected.is_all else ():
+                args.out.write({**where, **wire_of_other(other)})
         except RecordError as error:
-            args.out.write({"file": str(reader.path), "fault": str(error)})
+            if not is_folder:
+                raise
+            args.out.write({**where, "fault": str(error)})
             status = 1
     return status
 

@@ -529,9 +529,6 @@ def _within(lines: Iterable[str], most: int) -> str:
     return "\n".join(kept)
 
 
-# --- The section and its tools
-
-
 # --- Tools
 
 
