@@ -41,7 +41,6 @@ class NotingRunner:
         self._ends: dict[str, str] = {}
 
     def run(self, call: DispatchedCall, begin: Callable[[], bool]) -> DispatchOutcome:
-        """Run the handler."""
         params = json.loads(call.params)
         if not begin():
             return DispatchOutcome(DispatchState.NOT_RUN)
@@ -57,7 +56,6 @@ class NotingRunner:
         return DispatchOutcome(DispatchState.RESULT, "Noted.", json.dumps(call.key))
 
     def end(self, key: str, reason: str) -> None:
-        """Have the handler of a call end."""
         self._ends[key] = reason
 
 

@@ -126,7 +126,6 @@ class Order:
     item: str
 
     def render(self) -> str:
-        """Return its line."""
         return f"#{self.number} {self.item}"
 
 
@@ -316,7 +315,6 @@ class Scene:
         return [replace(each, **given.get(each.name, {})) for each in made]
 
     def run(self, tools: ExecutorHandle, *turns: Sequence[ToolCall]) -> AgentRun:
-        """Run an agent."""
         return asyncio.run(self.agent.run(tools, turns, self.functions))
 
 

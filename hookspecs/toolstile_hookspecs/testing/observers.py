@@ -203,19 +203,16 @@ class EveryOutcome:
 
     @hookimpl
     def toolstile_sections(self) -> list[MarkdownSection]:
-        """Offer the tools."""
         return [MarkdownSection(key="every-outcome", title="Outcomes", tools=self._tools)]
 
     @hookimpl
     def toolstile_check(self, tool: Tool[Any, Any]) -> PolicyDecision | None:
-        """Deny one tool."""
         if tool.name == "denied":
             return PolicyDecision.deny("It cannot be called.")
         return None
 
     @hookimpl
     def toolstile_snapshot(self, tool: Tool[Any, Any]) -> Participant | None:
-        """Take part in the calls that cannot be committed."""
         if tool.name == "unknown":
             return LosingAnswer()
         return BadlyCommitting() if tool.name == "commit_failed" else None
@@ -232,7 +229,6 @@ class BadlyCommitting:
         """Do nothing."""
 
     def commit(self) -> None:
-        """Fail."""
         raise OSError(f"The disk is gone, with {SECRET}.")
 
     def rollback(self) -> None:
@@ -243,7 +239,6 @@ class LosingAnswer(BadlyCommitting):
     """A participant that cannot tell whether the call is kept."""
 
     def prepare(self) -> None:
-        """Fail."""
         raise DecisionUnknownError(f"The answer was lost, with {SECRET}.")
 
 

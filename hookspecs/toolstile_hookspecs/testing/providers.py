@@ -198,7 +198,6 @@ class _OpenAI:
     }
 
     def error(self, fault: ProviderError) -> tuple[int, Json]:
-        """Return the status and the body of a fault."""
         type_, code = self._errors.get(fault.type, ("server_error", None))
         told = {"message": str(fault), "type": type_, "param": None, "code": code}
         return STATUS[fault.type], {"error": told}
@@ -224,7 +223,6 @@ class ChatApi(_OpenAI):
     path = "/chat/completions"
 
     def faults(self, body: Json) -> Iterator[str]:
-        """Yield how a request breaks the protocol."""
         calls = CallsInOrder()
         for message in body["messages"]:
             said = message.get("content") or message.get("refusal")
@@ -243,7 +241,6 @@ class ChatApi(_OpenAI):
         yield from calls.others()
 
     def reply(self, turn: Turn, number: int, body: Json) -> Json:
-        """Return a turn as a completion."""
         del body
         is_refused = turn.stop_reason is StopReason.REFUSED
         said = {"refusal": turn.text} if is_refused else {"content": turn.text or None}
@@ -298,7 +295,6 @@ class ResponsesApi(_OpenAI):
     path = "/responses"
 
     def faults(self, body: Json) -> Iterator[str]:
-        """Yield how a request breaks the protocol."""
         calls = CallsInOrder(r"(?s).{1,64}")
         ids = [item["id"] for item in body["input"] if item.get("id")]
         if len(ids) > len({*ids}):
@@ -318,7 +314,6 @@ class ResponsesApi(_OpenAI):
         yield from calls.others()
 
     def reply(self, turn: Turn, number: int, body: Json) -> Json:
-        """Return a turn as a response."""
         del body
         is_cut = turn.stop_reason is StopReason.MAX_TOKENS
         status = {"status": "incomplete" if is_cut else "completed"}
@@ -349,7 +344,6 @@ class ResponsesApi(_OpenAI):
         }
 
     def events(self, reply: Json, body: Json) -> Events:
-        """Return a response as events."""
         del body
         events: list[Json] = []
 
@@ -393,7 +387,6 @@ class AnthropicApi:
     path = "/v1/messages"
 
     def faults(self, body: Json) -> Iterator[str]:
-        """Yield how a request breaks the protocol."""
         calls = CallsInOrder(r"[a-zA-Z0-9_-]+")
         if body["messages"][0]["role"] != "user":
             yield "the first message is not the user's"
@@ -423,7 +416,6 @@ class AnthropicApi:
                 yield from calls.others()
 
     def reply(self, turn: Turn, number: int, body: Json) -> Json:
-        """Return a turn as a message."""
         del body
         content: list[Json] = [{"type": "text", "text": turn.text}] if turn.text else []
         for index, call in enumerate(turn.tool_calls):
@@ -449,7 +441,6 @@ class AnthropicApi:
         }
 
     def events(self, reply: Json, body: Json) -> Events:
-        """Return a message as events."""
         del body
         usage = {**reply["usage"], "output_tokens": 1}
         begun: Json = {**reply, "content": [], "stop_reason": None, "usage": usage}
@@ -468,7 +459,6 @@ class AnthropicApi:
         return [*events, {"type": "message_stop"}]
 
     def error(self, fault: ProviderError) -> tuple[int, Json]:
-        """Return the status and the body of a fault."""
         status, type_ = _ERRORS.get(fault.type, (STATUS[fault.type], "invalid_request_error"))
         return status, {"type": "error", "error": {"type": type_, "message": str(fault)}}
 

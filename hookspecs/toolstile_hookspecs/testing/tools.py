@@ -248,7 +248,6 @@ class Veto:
 
     @hookimpl
     def toolstile_on_result(self, tool: AnyTool) -> None:
-        """Refuse it."""
         if self.is_on:
             raise RuntimeError(f"The suite of tests vetoes {tool.name}.")
 
@@ -261,7 +260,6 @@ class CancelAtTheEnd:
 
     @hookimpl(wrapper=True)
     def toolstile_execute(self) -> Generator[None, Any, Any]:
-        """Go around the handler."""
         result = yield
         if self.stop is not None:
             self.stop.cancel()

@@ -310,7 +310,6 @@ class OwnTask(Job):
             self._forget = cancellation.on_cancel(self._wake)
 
     def give_up(self, reason: str) -> bool:
-        """Abandon the step unless it has finished; tell which."""
         self._listen_no_more()
         if self.finished:
             return False

@@ -368,5 +368,4 @@ class PlainTools:
 
     @hookimpl
     def toolstile_sections(self) -> list[Section]:
-        """Offer the section."""
         return [self._section]

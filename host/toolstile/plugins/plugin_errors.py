@@ -36,7 +36,6 @@ class PluginFault(Exception):
         self.kinds = frozenset(kinds)
 
     def as_error(self, beginning: str) -> PluginError:
-        """Return the error that tells it to the caller."""
         return PluginError(f"{beginning}: {self}".rstrip())
 
 

@@ -133,16 +133,13 @@ class PluginCatalog:
     renew: Callable[[str], None]
 
     def get(self, name: str) -> Tool[Any, Any] | None:
-        """Return the tool of that name or wire name, or None."""
         known = self.current()
         return known.tools.get(name) or known.wire.get(name)
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, in order."""
         return tuple(self.current().tools)
 
     def plugin_of(self, name: str) -> str | None:
-        """Return the plugin that has the tool, by its name or wire name, or None."""
         tool = self.get(name)
         return None if tool is None else self.current().owners.get(tool.name)
 
@@ -243,7 +240,6 @@ class Plugins:
         return self._register(_file(path))
 
     def unregister(self, name: str) -> None:
-        """Remove a plugin with all it offers."""
         with self._lock:
             record = self.loaded(name)
             del self._records[name]
@@ -294,11 +290,9 @@ class Plugins:
             return (*loaded, *self._refused, *self._absent())
 
     def implementations(self, hook: str) -> tuple[Implementation, ...]:
-        """Return a hook's implementations without wrappers, in the order of calling."""
         return self.view.implementations[hook]
 
     def wrappers(self, hook: str) -> tuple[Implementation, ...]:
-        """Return a hook's wrappers, the outermost first."""
         return self.view.wrappers[hook]
 
     def settings_of(self, plugin: str) -> Any:

@@ -38,12 +38,10 @@ class PluginSource:
         return self.title
 
     def report(self, status: Status, **more: Any) -> PluginReport:
-        """Return the report of a plugin that comes from here."""
         own = {part.name: getattr(self, part.name) for part in fields(PluginSource)}
         return PluginReport(**own, status=status, **more)
 
     def refused(self, status: Status, fault: PluginFault) -> PluginReport:
-        """Return the report of a plugin that is not taken."""
         return self.report(
             status,
             fault=fault.cause,
@@ -104,7 +102,6 @@ class LoadedPlugin:
     )
 
     def report(self) -> PluginReport:
-        """Return its report."""
         faults = [fault for several in self.complaints.values() for fault in several]
         if not self.hooks:
             faults.append(PluginFault("It implements no hook.", _where_hooks_stand(self.plugin)))

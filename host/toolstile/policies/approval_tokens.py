@@ -46,7 +46,6 @@ class SpentInMemory:
             return is_first
 
     def is_spent(self, token_id: str) -> bool:
-        """Tell whether a token was noted."""
         return token_id in self._ends
 
     def give_back(self, token_id: str) -> None:
@@ -73,7 +72,6 @@ class SpentInFile:
             return bool(noted.rowcount == 1)
 
     def is_spent(self, token_id: str) -> bool:
-        """Return whether a token was recorded; `OSError` if that is unknown."""
         with self._opened() as database:
             found = database.execute("SELECT 1 FROM spent WHERE id = ?", (token_id,))
             return found.fetchone() is not None
@@ -108,13 +106,11 @@ class SpentInCounter:
         self._clock = clock
 
     def spend(self, token_id: str, expires: float, now: float, _connection: Any = None) -> bool:
-        """Record a token. Return whether it is new; `OSError` if it cannot be recorded."""
         key, moment = f"approval {token_id}", datetime.fromtimestamp(now, UTC)
         with _told_as_os_error():
             return self._counter.reserve(key, 1, 1, expires + DAY - now, key, now=moment).is_new
 
     def is_spent(self, token_id: str) -> bool:
-        """Return whether a token was recorded; `OSError` if that is unknown."""
         with _told_as_os_error():
             return self._counter.read(f"approval {token_id}", now=self._clock.now()) > 0
 

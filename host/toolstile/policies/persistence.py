@@ -160,7 +160,6 @@ class PolicyStoreParticipant:
             _text({**read(file), **{name: new for name, (_, new) in changes.items() if new}})
 
     def commit(self) -> None:
-        """Apply the changes to the present records of the files."""
         for file, changes in self._changes.items():
             with locked(file):
                 records = read(file)

@@ -125,10 +125,6 @@ class CallScope(Waiter):
         return self._give(kind, built)
 
     async def aget(self, kind: type[T]) -> T:
-        """Return the resource of a type, waiting without blocking the loop for an exclusive one.
-
-        Raises as `get` does.
-        """
         self.check_open()
         given = self._given.get(kind, _MISSING)
         if given is not _MISSING:
@@ -149,11 +145,9 @@ class CallScope(Waiter):
         return kind in self._resources
 
     def is_portable(self, kind: type[object]) -> bool:
-        """Return whether the resource of a type may cross into another process."""
         return self._resources.is_portable(kind)
 
     def portable_provider(self, kind: type[object]) -> str | None:
-        """Return the place of the provider of a portable resource; see `PortableProviders`."""
         return self._resources.portable_provider(kind)
 
     def present(self) -> list[Any]:

@@ -129,12 +129,6 @@ class OpenScope:
     @overload
     def get(self, kind: type[T], default: D) -> T | D: ...
     def get(self, kind: type[Any], default: Any = _MISSING) -> Any:
-        """Return the resource of a type, or the default if nothing is bound.
-
-        `UnboundResourceError`: nothing is bound, without a default. `CircularDependencyError`:
-        names the circle of bindings. `ResourceError`: it lives for a call only, or everything is
-        closed.
-        """
         if default is not _MISSING and kind not in self:
             return default
         return self.find(kind).value
@@ -165,12 +159,10 @@ class Container(OpenScope):
         self._thread = _Thread()
 
     def is_portable(self, kind: type[object]) -> bool:
-        """Return whether the resource of a type may cross into another process."""
         binding = self.bindings.get(kind)
         return binding is not None and binding.portable
 
     def portable_provider(self, kind: type[object]) -> str | None:
-        """Return the place of the provider of a portable resource; see `PortableProviders`."""
         provider = self.bindings[kind].provider
         return place_of(getattr(provider, "__wrapped__", provider))
 
@@ -192,11 +184,9 @@ class Container(OpenScope):
             return [found.value for found in self.known.values()]
 
     def tool_scope(self) -> ToolScope:
-        """Enter the scope of one call; its instances are closed when left."""
         return ToolScope(self)
 
     def close(self) -> None:
-        """Close everything built, newest first; a `ResourceError` lists all that failed."""
         self.leave().raise_any()
 
     def find(self, kind: type[Any], scope: OpenScope | None = None) -> Instance:
@@ -353,15 +343,12 @@ class LendingContainer(Container):
             self.built[kind] = Instance(value, shared=True)
 
     def settled(self, kind: type[Any]) -> Instance | None:
-        """Return a singleton that is built already."""
         return self.built.get(kind) or self._below.settled(kind)
 
     def find(self, kind: type[Any], scope: OpenScope | None = None) -> Instance:
-        """Return a value, or the resource of the other container."""
         return self.built.get(kind) or self._below.find(kind, scope)
 
     def present(self) -> list[Any]:
-        """Return the values, and the singletons of the other container."""
         return [*(each.value for each in self.built.values()), *self._below.present()]
 
 
@@ -376,7 +363,6 @@ class ToolScope(OpenScope):
         self._container = container
 
     def find(self, kind: type[Any]) -> Instance:
-        """Return the resource of a type, built if necessary."""
         return self._container.find(kind, self)
 
 

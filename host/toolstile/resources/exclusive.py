@@ -298,7 +298,6 @@ class ExclusiveLock:
 
     @property
     def name(self) -> str:
-        """The name of the resource's type."""
         return name_of(type(self.resource))
 
     def admits(self, call: Claimant) -> bool:
@@ -459,7 +458,6 @@ class Waiter:
     _over: str | None
 
     def check_open(self) -> None:
-        """Raise `CallClosed` once the call is over."""
         if self._over is not None:
             raise CallClosed(self._over)
         self.owner.check_open()

@@ -259,14 +259,12 @@ class _Transaction:
 
     @property
     def root_id(self) -> Hashable:
-        """The id of the transaction for the locks."""
         return id(self)
 
     def __str__(self) -> str:
         return f"the transaction {self._tag!r}" if self._tag else "a transaction"
 
     def keep(self) -> None:
-        """Commit the exclusive resources."""
         failures = Failures("committing")
         self._end("commit", failures)
         failures.raise_any()

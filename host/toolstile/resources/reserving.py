@@ -29,7 +29,6 @@ class ReservingResources:
         return kind in self._resources
 
     def get(self, kind: type[Any], *default: Any, **named: Any) -> Any:
-        """Return the resource of a type."""
         found: Any = self._resources.get(kind, *default, **named)
         wanted: Any = Counter
         return _Noting(found, self) if kind is wanted and found is not None else found

@@ -143,16 +143,13 @@ class BranchPart:
         return not self._done
 
     def prepare(self) -> Awaitable[None] | None:
-        """Do everything of the commit that can fail."""
         return self.branch.prepare()
 
     def commit(self) -> Awaitable[None] | None:
-        """Merge the changes into the resource, or into the parent call's branch."""
         self._done = True
         return self.branch.commit()
 
     def rollback(self) -> Awaitable[None] | None:
-        """Drop the changes; a second time does nothing."""
         if self._done:
             return None
         self._done = True
@@ -193,7 +190,6 @@ class ExclusivePart:
 
     @property
     def name(self) -> str:
-        """The name of the resource's type."""
         return self.claim.lock.name
 
     @property
@@ -202,7 +198,6 @@ class ExclusivePart:
         return not self._done and self.claim.held
 
     def begin(self) -> None:
-        """Begin, at the call's first access; later does nothing."""
         try:
             if not self._begun:
                 self._savepoints.append(self.exclusive.begin())
@@ -244,7 +239,6 @@ class ExclusivePart:
                 self.exclusive.prepare(savepoint)
 
     def commit(self) -> None:
-        """Keep the changes and release the lock, also after errors."""
         if not self._done:
             self._done = True
             self._end("committing", self.exclusive.commit, None)

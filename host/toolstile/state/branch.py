@@ -40,16 +40,14 @@ class Branch(Transaction):
 
     __slots__ = ("__weakref__",)
 
-    # --- used by handlers
+    # --- used by handlers, as `SessionProtocol` and `Redoable` describe
 
     @property
     def id(self) -> str:
-        """The session's id."""
         return self._store.id
 
     @property
     def dispatcher(self) -> BranchDispatcher:
-        """The dispatcher, whose events reach subscribers after the commit."""
         return BranchDispatcher(self)
 
     def __getitem__(self, kind: type[S]) -> SliceView[S]:
@@ -105,18 +103,12 @@ class Branch(Transaction):
         self._put_back(head.slices, head.records)
 
     def reset(self) -> None:
-        """Empty all STATE slices, on this branch; logs and reducers stay."""
         self._put_back({}, {})
 
     def clone(self, *, id: str | None = None) -> SessionProtocol:  # noqa: A002 - it is the id
-        """Return an independent session with the same state, logs and reducers."""
         return self._store.face(self._store.cloned(id, self.snapshot().head))
 
     def changes(self) -> str:
-        """Return the changes as JSON for `redo`, without logs and the policies' records.
-
-        `SnapshotError`: an event or item has no such form. `CallClosed`: the call is over.
-        """
         if not self.log and self._closed is None:
             return redoing.NOTHING
         with self.lock:
@@ -124,11 +116,6 @@ class Branch(Transaction):
             return redoing.written(self.log)
 
     def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:
-        """Repeat the changes of another call, from the text that `changes` returned there.
-
-        `kinds` has further types of events and items. `SnapshotError`: the text is malformed, or a
-        type is unknown or has changed. `CallClosed`: the call is over.
-        """
         if changes != redoing.NOTHING:
             # Of two types of one name, as after a plugin was loaded again, the session's own.
             store = self._store
@@ -210,7 +197,6 @@ class Branch(Transaction):
             self.cell(kind).moved(now, now, rewritten=False)
 
     def guarded_names(self) -> list[str]:
-        """Return the names of the slices that were read or replaced here."""
         return [cell.name for cell in self._cells.values() if cell.guarded]
 
     def base_digests(self) -> dict[str, str]:
@@ -329,7 +315,6 @@ class Branch(Transaction):
     # --- used by views of slices
 
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
-        """Update records of policies, on this branch."""
         with self.lock:
             self.check(to_write=True)
             for name in update:
@@ -337,7 +322,6 @@ class Branch(Transaction):
             self._update_records(update)
 
     def publish(self, event: object) -> None:
-        """Keep an event until the commit."""
         with self.lock:
             self.check(to_write=True)
             self.log.append(Change("publish", type(event), [event]))
@@ -395,7 +379,6 @@ class BranchDispatcher:
         )
 
     def publish(self, event: object) -> None:
-        """Publish an event when the call commits."""
         self._branch.publish(event)
 
 

@@ -124,7 +124,6 @@ class Journal(Store):
         return self.records.waits
 
     def key_of(self, decision_id: str) -> str:
-        """Return the store's key of a decision."""
         return self.records.key_of(decision_id)
 
     def catch_up(self) -> None:
@@ -221,7 +220,6 @@ class Journal(Store):
 
     @property
     def newest(self) -> Head:
-        """The head, with the changes about to be recorded."""
         return self.head if self._staged is None else self._staged
 
     def _move_to(self, head: Head) -> None:

@@ -38,11 +38,9 @@ class Log:
             self.add = self._items.append
 
     def items(self) -> Items:
-        """Return the items there are now."""
         return Items.of(self._items, None)
 
     def fork(self) -> Log:
-        """Return an independent log with the same items."""
         return Log(self._items)
 
 
@@ -77,21 +75,18 @@ class History:
                     self._size = 0
 
     def extend(self, items: list[Any]) -> None:
-        """Add events; see `Log.extend`."""
         for event in items:
             self.add(
                 event, sum(len(each or "") for each in (event.arguments, event.text, event.data))
             )
 
     def items(self) -> Items:
-        """Return the events there are now."""
         older, young = self._generations
         below = Items.of(older, None) if older else None
         length = len(young) + (below.length if below is not None else 0)
         return Items(below, young, length, None) if length else EMPTY
 
     def fork(self) -> History:
-        """Return an independent history with the same events and bound."""
         copy = History(0, 0)
         copy._most, copy._most_bytes = self._most, self._most_bytes
         older, young = self._generations

@@ -80,7 +80,6 @@ class Items:
         return self.tail[self.length - self.start - 1]
 
     def own(self) -> list[Any]:
-        """Return the items of this version's list."""
         return self.tail[: self.length - self.start]
 
     def __len__(self) -> int:
@@ -198,14 +197,11 @@ class SliceReader:
         raise NotImplementedError
 
     def latest(self) -> Any:
-        """Return the newest item, or None."""
         items = self._items()
         return Copies()(items.last()) if items.length else None
 
     def all(self) -> Sequence[Any]:
-        """Return all items, oldest first; costs the same however many there are."""
         return ItemsView(self._items())
 
     def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
-        """Return the items for which the predicate holds."""
         return [item for item in self.all() if predicate(item)]

@@ -116,12 +116,10 @@ class RecordSlice:
         self._owner = owner
 
     def latest(self) -> PolicyState | None:
-        """Return the record that was updated last, or None."""
         records = self._owner.read_records()
         return own(records[next(reversed([*records]))]) if records else None
 
     def all(self) -> Sequence[PolicyState]:
-        """Return all records, the one updated last at the end."""
         return [own(record) for record in self._owner.read_records().values()]
 
     def named(self, name: str) -> PolicyState | None:
@@ -130,11 +128,9 @@ class RecordSlice:
         return None if record is None else own(record)
 
     def where(self, predicate: Callable[[PolicyState], bool]) -> Sequence[PolicyState]:
-        """Return the records for which the predicate holds."""
         return [own(record) for record in self._owner.read_records().values() if predicate(record)]
 
     def append(self, item: PolicyState) -> None:
-        """Keep a record as the newest of its name."""
         self._owner.write_records({item.policy_name: kept(item)})
 
     def replace(self, *items: PolicyState) -> None:
@@ -155,7 +151,6 @@ class RecordSlice:
         )
 
     def register(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: policies update their records themselves."""
         raise StateError(
             "No reducer can be registered for PolicyState: its records belong to the policies, "
             "each of which saves its own. Use a slice of a type of your own."
@@ -187,15 +182,12 @@ class ReservingView:
         return self._branch[kind]
 
     def read_record(self, name: str) -> PolicyState | None:
-        """Return the newest record of a name, or None."""
         return self._apart.get(name) or self._branch.read_record(name)
 
     def read_records(self) -> Records:
-        """Return the newest records."""
         return {**self._branch.read_records(), **self._apart}
 
     def write_records(self, update: Overlay) -> None:
-        """Update reserved records, on the session."""
         for name in update:
             if not is_reserved(name):
                 raise StateError(

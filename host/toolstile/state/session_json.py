@@ -119,7 +119,6 @@ class Snapshot:
     lineage: object
 
     def to_json(self) -> str:
-        """Return it as versioned JSON; `SnapshotError` if an item has no such form."""
         return write(
             Saved(self.session_id, self.tag, self.head.slices, {}, self.head.records),
         )

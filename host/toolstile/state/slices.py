@@ -35,14 +35,12 @@ class SessionSlice(SliceReader):
         return self._store.items(self._kind)
 
     def append(self, item: Any) -> None:
-        """Add an item at the end."""
         if self._kind in self._store.logs:
             self._store.log_at_once(self._kind, item)
         else:
             self._store.write(self._kind, append_all, item)
 
     def replace(self, *items: Any) -> None:
-        """Replace all items by these."""
         self._refuse_log()
         self._store.write(self._kind, seeded, items)
 
@@ -100,7 +98,6 @@ class CallSlice(SliceReader):
         reducer: Reducer,  # noqa: ARG002 - the protocol's
         policy: SlicePolicy = SlicePolicy.STATE,  # noqa: ARG002 - the protocol's
     ) -> None:
-        """Refuse: a registration from inside a call could not be rolled back."""
         raise StateError(
             f"A reducer of {event.__qualname__} for the slice of {self.kind.__qualname__} cannot "
             "be registered inside a call, which may be rolled back. Register it on the session, "
@@ -126,7 +123,6 @@ class BranchedLog(CallSlice):
         return self._store.items(self.kind)
 
     def append(self, item: Any) -> None:
-        """Add an item, at once and for good."""
         self._check(True)  # noqa: FBT003 - to write
         self._store.append_log(self.kind, keep(self.kind, (item,)))
 
@@ -196,16 +192,13 @@ class Cell(CallSlice):
         return kind if isinstance(kind, str) else str(kind.__qualname__)
 
     def latest(self) -> Any:
-        """Return the newest item, or None."""
         items = self._items()
         return self._copies(items.last()) if items.length else None
 
     def all(self) -> Sequence[Any]:
-        """Return all items, oldest first; costs the same however many there are."""
         return ItemsView(self._items(), self._copies)
 
     def append(self, item: Any) -> None:
-        """Add an item at the end."""
         with self._owner.lock:
             self._check_writable()
             new = keep(self.kind, (item,))
@@ -215,13 +208,11 @@ class Cell(CallSlice):
             self.items = self.items.extended(self.token, new)
 
     def replace(self, *items: Any) -> None:
-        """Replace all items by these."""
         self._replace(seeded, keep(self.kind, items))
 
     seed = replace
 
     def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
-        """Remove all items, or those for which the predicate holds."""
         self._replace(cleared, predicate)
 
     @property
@@ -230,7 +221,6 @@ class Cell(CallSlice):
         return self.read or self.replaced
 
     def put(self, op: tuple[Reducer, Any], items: Items, *, rewritten: bool) -> None:
-        """Keep the items that a reducer made."""
         self.ops.append(op)
         self.items = items
         if rewritten:

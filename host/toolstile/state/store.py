@@ -249,12 +249,10 @@ class Store:
         return {*named, *self.logs, *made}
 
     def items(self, kind: type[Any]) -> Items:
-        """Return the newest items of a slice."""
         log = self.logs.get(kind)
         return self.found(self.head.slices, kind) if log is None else log.items()
 
     def found(self, slices: Slices, kind: type[Any]) -> Items:
-        """Return the items of a type among slices of this session."""
         return slices.get(kind, EMPTY)
 
     def name_type(self, kind: type[Any]) -> None:
@@ -367,15 +365,12 @@ class Store:
         self.head = head
 
     def read_records(self) -> Records:
-        """Return the newest records of the policies."""
         return self.head.records
 
     def read_record(self, name: str) -> PolicyState | None:
-        """Return the newest record of a name, or None."""
         return self.head.records.get(name)
 
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
-        """Update records from outside any call."""
         with self.moving():
             self.put({}, overlaid(self.newest.records, update))
 
@@ -389,7 +384,6 @@ class ChildStore(Store):
 
     @property
     def newest(self) -> Head:
-        """The head, with the records of the parent."""
         return self.head._replace(records=self._parent.newest.records)
 
     def put(self, slices: Slices, records: Records | None = None) -> None:
@@ -403,15 +397,12 @@ class ChildStore(Store):
         super().put(slices, NO_RECORDS)
 
     def read_records(self) -> Records:
-        """Return the newest records of the policies."""
         return self._parent.read_records()
 
     def read_record(self, name: str) -> PolicyState | None:
-        """Return the newest record of a name, or None."""
         return self._parent.read_record(name)
 
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
-        """Update records from outside any call."""
         self._parent.write_records(update)
 
 

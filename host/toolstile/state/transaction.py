@@ -113,7 +113,6 @@ class Transaction:
         return store.found(store.head.slices, kind).after(length)
 
     def all_at_fork(self) -> Mapping[type[Any], Items]:
-        """Return every STATE slice as it was at the fork."""
         if self._parent is None:
             return self._pins
         return {**self._parent.all_at_fork(), **self._pins}
@@ -132,14 +131,12 @@ class Transaction:
         return {kind: cell.items for kind, cell in self._cells.items()}
 
     def read_records(self) -> Records:
-        """Return the newest records: the base's, updated by this branch's."""
         self.check()
         parent = self._parent
         below = self._store.newest.records if parent is None else parent.read_records()
         return overlaid(below, self._overlay)
 
     def read_record(self, name: str) -> PolicyState | None:
-        """Return the newest record of a name, or None."""
         if self._closed is not None:
             self.check()
         if name in self._overlay:
@@ -166,7 +163,6 @@ class Transaction:
             return self.touched()
 
     def release(self, child: Transaction) -> None:
-        """Forget a child that has ended."""
         if self._children is not None:
             self._children.discard(child)
 
