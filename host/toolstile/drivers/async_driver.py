@@ -34,7 +34,6 @@ class AsyncDriver:
         self._workers = workers
 
     async def drive(self, pipeline: Pipeline[T]) -> T:
-        """Run one pipeline to its end and return its value."""
         try:
             step = next(pipeline)
             while True:

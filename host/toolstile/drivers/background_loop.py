@@ -31,7 +31,6 @@ class Background:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop."""
         if self._loop is None:
             with self._lock:
                 if self._loop is None:

@@ -159,7 +159,6 @@ class Limit:
         return None
 
     def check(self) -> None:
-        """Raise why it is over, if it is."""
         if (fault := self.fault()) is not None:
             raise fault
 
@@ -250,7 +249,6 @@ class Lifetime(Generic[N]):
 
     @property
     def root(self) -> N:
-        """The top-level call of its tree."""
         call = cast("N", self)
         while call.parent is not None:
             call = call.parent
@@ -279,7 +277,6 @@ class Lifetime(Generic[N]):
         return self.cancellation is not None and self.cancellation.aborted
 
     def check_limits(self) -> None:
-        """Raise when the call is cancelled, abandoned or out of time."""
         if self.closed is not None:
             self.check_open()
         if self.cancellation is not None and self.cancellation.aborted:
@@ -288,7 +285,6 @@ class Lifetime(Generic[N]):
             self.deadline.check()
 
     def check_open(self) -> None:
-        """Raise `CallClosed` once the call is abandoned or has ended."""
         if self.closed is not None:
             msg = f"{self.name} {self.closed}, so it can change nothing more."
             raise CallClosed(msg)

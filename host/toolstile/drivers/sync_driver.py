@@ -31,7 +31,6 @@ class SyncDriver:
         self._background = background
 
     def drive(self, pipeline: Pipeline[T]) -> T:
-        """Run one pipeline to its end and return its value."""
         try:
             step = next(pipeline)
             while True:

@@ -99,7 +99,6 @@ class Implementation:
 
     @property
     def title(self) -> str:
-        """The name in logs."""
         return f"Plugin {self.plugin}"
 
 

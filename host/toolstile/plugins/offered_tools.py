@@ -54,7 +54,6 @@ class Dependency(NamedTuple):
     bounds: tuple[tuple[Callable[[Any, Any], bool], Precedence], ...] | None
 
     def is_met(self, there: Mapping[str, Tool[Any, Any]]) -> bool:
-        """Tell whether a tool of the name is there, in a version that fits."""
         tool = there.get(self.name)
         if tool is None or self.bounds is None:
             return False

@@ -296,7 +296,6 @@ class Plugins:
         return self.view.wrappers[hook]
 
     def settings_of(self, plugin: str) -> Any:
-        """Return a plugin's validated settings, or None if it declares no settings."""
         return self.loaded(plugin).contribution.settings
 
     def absent_tools(self) -> Mapping[str, str | None]:

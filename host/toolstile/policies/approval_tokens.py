@@ -277,7 +277,6 @@ class TokenSigner:
         return hmac.compare_digest(_bytes(signature), _bytes(self._sign("token", body)))
 
     def mark(self, what: str, value: str) -> str:
-        """Return the form of a value in a token."""
         return self._sign(what, value)[:32]
 
     def _marks(self, bearer: TokenSubject) -> dict[str, str]:

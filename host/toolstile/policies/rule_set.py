@@ -102,7 +102,6 @@ class PromptRules:
         self.shared += map(self._rule_of, policies)
 
     def of(self, section: Section) -> list[Rule]:
-        """Return the rules of a section's tools."""
         return [*self._own(section), *self.shared]
 
     def everywhere(self) -> list[Rule]:

@@ -62,7 +62,6 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """The name in logs."""
         plugin = self.name.removeprefix("plugin ")
         return f"Policy {plugin}" if plugin == self.name else f"Plugin {plugin}"
 
@@ -361,7 +360,6 @@ class PolicyScope:
         return rule
 
     def concerns(self, principal: Principal) -> bool:
-        """Tell whether a principal is one of these."""
         spelt = {principal.id, f"{principal.source} {principal.id}"}
         return (self.users is None or not self.users.isdisjoint(spelt)) and (
             self.groups is None or not self.groups.isdisjoint(principal.groups)

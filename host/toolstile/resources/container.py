@@ -113,7 +113,6 @@ class OpenScope:
         return kind in self.bindings
 
     def find(self, kind: type[Any]) -> Instance:
-        """Return the resource of a type, built if necessary."""
         raise NotImplementedError
 
     def leave(self) -> Failures:

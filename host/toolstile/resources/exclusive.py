@@ -141,7 +141,6 @@ class Ticket(OneShotGate):
                 self.claim.lock.queue.remove(self)
 
     def grant(self) -> None:
-        """Let the claim have the lock."""
         lock = self.claim.lock
         if self.claim not in lock.claims:
             lock.claims.append(self.claim)
@@ -150,7 +149,6 @@ class Ticket(OneShotGate):
         self.open()
 
     def refuse(self, error: ResourceBusyError) -> None:
-        """Give up the place, with the reason."""
         self.error = error
         self.leave_queue()
         self.open()
@@ -301,7 +299,6 @@ class ExclusiveLock:
         return name_of(type(self.resource))
 
     def admits(self, call: Claimant) -> bool:
-        """Tell whether a call may have the lock now."""
         if not self.claims:
             return True
         innermost = self.claims[-1]
@@ -337,7 +334,6 @@ class ExclusiveLock:
             raise self.circle_error(circle)
 
     def circle_error(self, circle: Sequence[ExclusiveLock]) -> ResourceBusyError:
-        """Return the error for a call that waits for itself, over the locks given."""
         names = ", ".join(dict.fromkeys(lock.name for lock in circle))
         return ResourceBusyError(
             f"{self.name} is held by {self.claims[-1].call}, which cannot continue before this "
@@ -345,7 +341,6 @@ class ExclusiveLock:
         )
 
     def abandoned_error(self) -> ResourceBusyError:
-        """Return the error for a request while an abandoned call holds the lock."""
         call = next(claim.call for claim in self.claims if claim.abandoned)
         return ResourceBusyError(
             f"{self.name} is still held by an abandoned call of {call}, which has not ended. "

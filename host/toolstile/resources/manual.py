@@ -282,7 +282,6 @@ class _Transaction:
             log.error("After %s, %s.", type(cause).__name__, note)
 
     def restart(self, failures: Failures) -> None:
-        """Roll the exclusive resources back and begin again."""
         self._end_savepoints("rollback", failures)
         for resource in self.exclusive:
             with failures.collecting(resource):

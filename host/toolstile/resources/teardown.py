@@ -60,7 +60,6 @@ class Failures:
         self._texts: list[str] = []
 
     def add(self, subject: object, error: BaseException) -> None:
-        """Keep a failure with its subject."""
         self._errors.append(error)
         text = f"{type(error).__name__}: {error}".rstrip(": .")
         self._texts.append(f"{name_of(type(subject))} ({text})")

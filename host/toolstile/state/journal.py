@@ -120,7 +120,6 @@ class Journal(Store):
 
     @property
     def waits(self) -> bool:
-        """True when a decision may wait, so that it is kept off event loops."""
         return self.records.waits
 
     def key_of(self, decision_id: str) -> str:

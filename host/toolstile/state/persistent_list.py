@@ -76,7 +76,6 @@ class Items:
         return (below.after(start) if below is not None else []) + self.own()
 
     def last(self) -> Any:
-        """Return the newest item; there must be one."""
         return self.tail[self.length - self.start - 1]
 
     def own(self) -> list[Any]:
@@ -86,7 +85,6 @@ class Items:
         return self.length
 
     def at(self, position: int) -> Any:
-        """Return the item at a position, counted from 0."""
         segment = self
         while position < segment.start and segment.below is not None:
             segment = segment.below

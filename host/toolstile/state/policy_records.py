@@ -92,13 +92,9 @@ def _are_fixed(values: Collection[object]) -> bool:
 class RecordsOwner(Protocol):
     """The store that a view of the records reads and writes."""
 
-    def read_records(self) -> Records:
-        """Return the newest records."""
-        ...
+    def read_records(self) -> Records: ...
 
-    def read_record(self, name: str) -> PolicyState | None:
-        """Return the newest record of a name, or None."""
-        ...
+    def read_record(self, name: str) -> PolicyState | None: ...
 
     def write_records(self, update: Overlay) -> None:
         """Put records over the newest; None removes one."""

@@ -104,10 +104,6 @@ class Subscribers:
         self.handlers: dict[type[Any], tuple[Handler, ...]] = {}
 
     def subscribe(self, event: type[E], handler: Callable[[E], None]) -> Callable[[], None]:
-        """Call `handler` with each event of the type or a subtype; return a function to stop that.
-
-        `StateError`: the event is not a type, or the handler not a plain function.
-        """
         if fault := fault_of(event, handler, "handler"):
             raise StateError(f"Nobody is subscribed: {fault}.")
 
@@ -129,7 +125,6 @@ class Subscribers:
         return unsubscribe
 
     def publish(self, event: object) -> None:
-        """Call the subscribers of the event's type and of its base classes."""
         handlers = self.handlers
         if not handlers:
             return
@@ -234,7 +229,6 @@ class Store:
         self.subscribers = Subscribers()
 
     def cloned(self, id: str | None, head: Head) -> Store:  # noqa: A002 - it is the id
-        """Return an independent store with the same logs and reducers, at a head."""
         with self.lock:
             logs = {kind: log.fork() for kind, log in self.logs.items()}
             other = Store(id or uuid4().hex, self.face, self.lineage, logs)
@@ -243,7 +237,6 @@ class Store:
         return other
 
     def kinds(self) -> set[type[Any]]:
-        """Return the types of all slices there are or that a reducer may make."""
         made = {kind for there in self.reducers.values() for kind in there}
         named = {kind for kind in self.head.slices if isinstance(kind, type)}
         return {*named, *self.logs, *made}
@@ -265,7 +258,6 @@ class Store:
     def register(
         self, kind: type[Any], event: type[Any], reducer: Reducer, policy: SlicePolicy
     ) -> None:
-        """Let events of a type change a slice; `StateError` where its policy is another already."""
         with self.lock:
             self._settle(kind, policy)
             there = self.reducers.get(event, {})
@@ -347,7 +339,6 @@ class Store:
 
     @property
     def newest(self) -> Head:
-        """The head, with the changes about to be recorded."""
         return self.head
 
     def put(self, slices: Slices, records: Records | None = None) -> None:

@@ -89,14 +89,12 @@ class Transaction:
             raise StateError(FROZEN)
 
     def cell(self, kind: type[Any]) -> Cell:
-        """Return the slice with this branch's changes."""
         cell = self._cells.get(kind)
         if cell is None:
             cell = self._cells.setdefault(kind, Cell(self, kind, self.at_fork(kind)))
         return cell
 
     def at_fork(self, kind: type[Any]) -> Items:
-        """Return a STATE slice as it was at the fork."""
         found = self._pins.get(kind)
         if found is not None:
             return found
@@ -118,7 +116,6 @@ class Transaction:
         return {**self._parent.all_at_fork(), **self._pins}
 
     def now(self, kind: type[Any]) -> Items:
-        """Return the items of a STATE slice with this branch's changes."""
         cell = self._cells.get(kind)
         return self.at_fork(kind) if cell is None else cell.items
 
@@ -191,7 +188,6 @@ class Transaction:
             ]
 
     def note_reads(self, child: Transaction) -> None:
-        """Count the reads of a child as reads here too."""
         with self.lock:
             if self._closed is not None:
                 return
