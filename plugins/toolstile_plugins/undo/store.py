@@ -46,8 +46,11 @@ class UndoStore:
     def paths_of(self, note: UndoNote) -> list[str]:
         """Return the paths that a call has changed; a last text counts the dropped contents."""
         found: list[str] = []
-        for _, text in note.parts:
+        for type_, text in note.parts:
             undo = {"reverse": text}
+            if type_ != type_name(Filesystem) and not text.startswith("{"):
+                found.append(type_.rpartition(":")[2])
+                continue
             if not text.startswith("{"):
                 undo = _json_in(Path(text, _RECORD)).get("undo", {})
             found += json.loads(undo["reverse"])["made"] if undo else ["all dropped"]

@@ -226,7 +226,7 @@ def kill_at_random(rounds: int) -> int:
         os.close(receiving)
         return time.perf_counter() - started
 
-    lifetimes = {way: timed(f"first-{way[:4]}", way, None) for way in WAYS}
+    lifetimes = {way: min(timed(f"{way[:4]}{n}", way, None) for n in "12") for way in WAYS}
     for number in range(rounds):
         way = WAYS[number % len(WAYS)]
         timed(f"round-{number}", way, lifetimes[way])

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from toolstile_hookspecs import (
     ToolResult,
     TransactionFailed,
 )
-from toolstile_hookspecs.execution.undo import UndoConflict
+from toolstile_hookspecs.execution.undo import UndoConflict, UndoNote
 from toolstile_hookspecs.services.ledger import EffectState
 from toolstile_plugins.ledger import EffectLedger, LedgerSettings, effect_key
 from toolstile_plugins.ledger.entries import state_of
 from toolstile_plugins.ledger.reconcile import reconcile_pass, reconciler_of
+from toolstile_plugins.undo import UndoStore
 
 ONCE = IdempotencyConfig()
 LEDGER = '[plugins.ledger]\npath = "{folder}/ledger.db"\nreconcile_every = 0\n'
@@ -328,6 +330,15 @@ class TestUndo:
         refused = shop.work.dispatch(call)
         assert "this call was made before and was undone" in refused.text
         assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
+
+
+def test_the_list_names_effects_and_resources(shop: Shop) -> None:
+    paid = shop.call("pay", purpose="rail")
+    (note,) = shop.work.session[UndoNote].all()
+    store = UndoStore(shop.host.settings("undo"))
+    assert (note.id, store.paths_of(note)) == (paid.call.id, ["the effect of pay"])
+    other = replace(note, parts=(("shop.rows:Database", "00ff"), ("shop.rows:Empty", "")))
+    assert store.paths_of(other) == ["Database", "Empty"]
 
 
 class TestRecovery:

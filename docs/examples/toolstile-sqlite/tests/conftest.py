@@ -1,8 +1,8 @@
 """A shop's database, and tools over it: what the tests of this package share."""
 
-import sqlite3
 from contextlib import closing
 
+import apsw
 import pytest
 import toolstile_sqlite
 
@@ -25,8 +25,8 @@ INSERT INTO purchase (customer, cents) VALUES (1, 500), (1, 250), (2, 999);
 def shop(tmp_path):
     """The file of a database with customers and what they have bought."""
     file = tmp_path / "shop.db"
-    with closing(sqlite3.connect(file)) as connection:
-        connection.executescript(SCHEMA)
+    with closing(apsw.Connection(str(file))) as connection:
+        connection.execute(SCHEMA)
     return file
 
 
@@ -35,7 +35,8 @@ def rows(shop):
     """The file's content, as another program sees it."""
 
     def read(sql):
-        with closing(sqlite3.connect(shop)) as connection:
+        # By the same library: two in one process lose each other's locks.
+        with closing(apsw.Connection(str(shop))) as connection:
             return connection.execute(sql).fetchall()
 
     return read
@@ -46,9 +47,11 @@ def dump(shop):
     """All that another program finds in the file."""
 
     def read():
-        with closing(sqlite3.connect(shop)) as connection:
-            version = connection.execute("PRAGMA user_version").fetchall()
-            return version, list(connection.iterdump())
+        with closing(apsw.Connection(str(shop))) as connection:
+            run = connection.execute
+            tables = run("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+            rows = {name: run(f"SELECT * FROM {name}").fetchall() for (name,) in tables.fetchall()}
+            return run("PRAGMA user_version").get, run("SELECT * FROM sqlite_master").get, rows
 
     return read
 

@@ -1,8 +1,8 @@
 """The writes of a call are kept as a whole or not at all."""
 
-import sqlite3
 from contextlib import closing
 
+import apsw
 import pytest
 
 from toolstile.testing import assert_failed, assert_ok
@@ -114,7 +114,7 @@ def test_a_transaction_that_sqlite_ends_is_lost_as_a_whole(tools, names):
 
 def test_another_program_that_writes_is_told_of(open_tools, shop, names):
     tools = open_tools(busy_timeout=0)
-    with closing(sqlite3.connect(shop, isolation_level=None)) as other:
+    with closing(apsw.Connection(str(shop))) as other:
         other.execute("BEGIN IMMEDIATE")
         busy = tools.call("sql_execute", sql=ADD, params=["Dora"])
         assert_failed(busy, status="failed", contains="Retry")

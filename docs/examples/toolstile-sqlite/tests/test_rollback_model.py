@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
 
+import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
@@ -60,7 +60,7 @@ STEPS = st.recursive(
 
 @pytest.mark.parametrize("toolstile_driver", ["sync", "async"])
 def test_what_is_left_is_what_did_not_fail(open_tools, shop, rows):
-    with closing(sqlite3.connect(shop)) as connection:
+    with closing(apsw.Connection(str(shop))) as connection:
         connection.execute("CREATE TABLE written (number INTEGER)")
     tools = open_tools(write_rows)
 

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
-import sys
+import re
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import apsw
 
 from toolstile_hookspecs import CallRefused, ResourceError, ToolContext, ToolValidationError
+from toolstile_hookspecs.execution.undo import Difference
 from toolstile_sqlite.guard import Access, Guard, Watch
 from toolstile_sqlite.results import Change, Cutter, Rows, Scalar
 from toolstile_sqlite.settings import Settings
 
 Params = Sequence[Scalar] | Mapping[str, Scalar]
 
+OPENING: Final = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+"""The address says which of them hold."""
 STEPS_BETWEEN_LOOKS: Final = 1_000
 # What grows without a step of SQLite's own machine in between cannot be interrupted.
+ONE_STATEMENT: Final = "one statement at a time"
 LIMITS: Final = {
-    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
-    sqlite3.SQLITE_LIMIT_LENGTH: 16 * 1024 * 1024,
-    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1_000,
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    apsw.SQLITE_LIMIT_ATTACHED: 0,
+    apsw.SQLITE_LIMIT_LENGTH: 16 * 1024 * 1024,
+    apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1_000,
+    apsw.SQLITE_LIMIT_SQL_LENGTH: 100_000,
 }
+# Behind a statement, neither of them is a second one.
+BLANK: Final = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*", re.DOTALL)
 LOST: Final = (
     "SQLite has undone the whole transaction after a failure within it, so nothing can be added to "
     "it or kept. End this call, then retry it as a whole."
@@ -52,22 +59,18 @@ class Database:
         self._settings = settings
         self._numbers = itertools.count(1)
         self._savepoints: list[str] = []
+        self._recording: apsw.Session | None = None
         mode = "ro" if not settings.writes else "rwc" if settings.create else "rw"
         # As a URI every character of the path stands for itself.
         address = f"{settings.path.absolute().as_uri()}?mode={mode}"
         try:
-            self._connection = sqlite3.connect(
-                address,
-                uri=True,
-                timeout=settings.busy_timeout,
-                isolation_level=None,  # savepoints are all the transactions there are
-                check_same_thread=False,  # calls run on threads of the host's, one at a time
-            )
-        except sqlite3.Error as error:
+            self._connection = apsw.Connection(address, OPENING)
+            self._connection.set_busy_timeout(round(settings.busy_timeout * 1_000))
+        except apsw.Error as error:
             raise self._cannot_open(error) from error
         try:
             self._set_up()
-        except sqlite3.Error as error:
+        except apsw.Error as error:
             self._connection.close()
             raise self._cannot_open(error) from error
 
@@ -77,6 +80,11 @@ class Database:
         """Begin a savepoint, within that of the calling call if there is one."""
         self._refuse_lost()
         name = f"call_{next(self._numbers)}"
+        if self._settings.writes and not self._savepoints:
+            self._recording = apsw.Session(self._connection, "main")
+            # Tables without a primary key, too.
+            self._recording.config(apsw.SQLITE_SESSION_OBJCONFIG_ROWID, True)  # noqa: FBT003 - no keyword is taken
+            self._recording.attach()
         self._connection.execute(f"SAVEPOINT {name}")
         self._savepoints.append(name)
         return name
@@ -96,10 +104,10 @@ class Database:
         Raises:
             ResourceError: When it cannot be kept; nothing of it is.
         """
-        self._savepoints.remove(savepoint)
+        self._end(savepoint)
         try:
             self._connection.execute(f"RELEASE {savepoint}")
-        except sqlite3.Error as error:
+        except apsw.Error as error:
             self._undo(savepoint)
             raise ResourceError(
                 f"SQLite refuses to commit ({error}). The database is as it was before the call."
@@ -107,8 +115,49 @@ class Database:
 
     def rollback(self, savepoint: str) -> None:
         """Undo what was done since the savepoint."""
-        self._savepoints.remove(savepoint)
+        self._end(savepoint)
         self._undo(savepoint)
+
+    def reverse(self) -> str:
+        """Return the changes since the outermost savepoint, for `undo`; see `Reversible`."""
+        return "" if self._recording is None else self._recording.changeset().hex()
+
+    def undo(self, text: str) -> tuple[list[str], list[Difference]]:
+        """Put the rows back that another call has changed, except those that differ since.
+
+        Returns:
+            The rows that went back, by table and key, and the differing ones.
+        """
+        rows: dict[str, None] = {}
+        differing: dict[str, Difference] = {}
+
+        def note(change: apsw.TableChange) -> bool:
+            rows[_row(change)] = None
+            return True
+
+        def conflict(reason: int, change: apsw.TableChange) -> int:
+            if reason == apsw.SQLITE_CHANGESET_FOREIGN_KEY:
+                dangling = f"{change.fk_conflicts} rows refer to rows that are not there"
+                differing["foreign keys"] = Difference("foreign keys", "valid", dangling)
+                return apsw.SQLITE_CHANGESET_ABORT
+            name = _row(change)
+            left = _values(change.old) if change.old else "deleted"
+            now = _values(change.conflict) if change.conflict else "deleted"
+            if reason == apsw.SQLITE_CHANGESET_CONSTRAINT:
+                now = "a constraint forbids it"
+            differing[name] = Difference(name, left, now)
+            return apsw.SQLITE_CHANGESET_OMIT
+
+        self._refuse_lost()
+        self._connection.execute("PRAGMA query_only = 0")
+        changes = apsw.Changeset.invert(bytes.fromhex(text))
+        try:
+            apsw.Changeset.apply(changes, self._connection, filter_change=note, conflict=conflict)
+        except (apsw.AbortError, apsw.ConstraintError):
+            if "foreign keys" not in differing:
+                raise
+            rows = {}
+        return [name for name in rows if name not in differing], [*differing.values()]
 
     def close(self) -> None:
         """Close the connection; what is in no ended call is undone."""
@@ -122,8 +171,8 @@ class Database:
         Raises:
             ToolValidationError: When it is wrong, does not only read, or takes too long.
         """
-        with self._allowing(Access.READ, context), closing(self._run(sql, params)) as cursor:
-            return self._shown(cursor, read_all=False)
+        with self._allowing(Access.READ, context):
+            return self._run(sql, params, read_all=False)
 
     def execute(self, sql: str, params: Params, context: ToolContext) -> Change:
         """Run a statement that changes rows.
@@ -132,35 +181,33 @@ class Database:
             ToolValidationError: When it is wrong, does more than that, or takes too long.
         """
         with self._allowing(Access.WRITE, context) as guard:
-            before = self._connection.total_changes
-            with closing(self._run(sql, params)) as cursor:
-                returned = self._shown(cursor, read_all=True) if cursor.description else None
-                inserted = cursor.lastrowid
-            if self._connection.total_changes == before:
+            before = self._connection.total_changes()
+            shown = self._run(sql, params, read_all=True)
+            returned = shown if shown.columns else None
+            if self._connection.total_changes() == before:
                 return Change(0, returned=returned)
-            (changed,) = self._connection.execute("SELECT changes()").fetchone()
-            return Change(changed, inserted if guard.inserts else None, returned)
+            inserted = self._connection.last_insert_rowid() if guard.inserts else None
+            return Change(self._connection.changes(), inserted, returned)
 
     def definitions(self) -> list[tuple[str, str, str]]:
         """Return kind, name and SQL of everything that the database is made of."""
         self._refuse_lost()
-        return self._connection.execute(
+        found: list[Any] = self._connection.execute(
             "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL "
             "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type = 'index', type, name"
         ).fetchall()
+        return found
 
     # --- how ---
 
     def _set_up(self) -> None:
         for limit, value in LIMITS.items():
-            self._connection.setlimit(limit, value)
-        if sys.version_info >= (3, 12):
-            # Keeps the tables behind full-text indexes from being written to directly.
-            self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)  # noqa: FBT003 - no keyword is taken
-        self._connection.text_factory = _lenient_text
+            self._connection.limit(limit, value)
+        # Keeps the tables behind full-text indexes from being written to directly.
+        self._connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         if self._settings.writes:
             # Sessions that read then hinder none that writes. In use by others, it stays as it is.
-            with suppress(sqlite3.OperationalError):
+            with suppress(apsw.Error):
                 self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA foreign_keys = ON")
         self._connection.execute("PRAGMA trusted_schema = OFF")
@@ -168,8 +215,8 @@ class Database:
         # themselves at the first look into them, which no statement of a model may do.
         virtual = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'"
         for (name,) in self._connection.execute(virtual).fetchall():
-            quoted = name.replace('"', '""')
-            with suppress(sqlite3.OperationalError):  # of a module that is not there
+            quoted = str(name).replace('"', '""')
+            with suppress(apsw.Error):  # of a module that is not there
                 self._connection.execute(f'SELECT 1 FROM "{quoted}" LIMIT 0')  # noqa: S608 - quoted
 
     @contextmanager
@@ -177,25 +224,37 @@ class Database:
         self._refuse_lost()
         guard, watch = Guard(access), Watch(context, self._settings.time_limit)
         self._connection.execute(f"PRAGMA query_only = {access is Access.READ:d}")
-        self._connection.set_authorizer(guard)
+        self._connection.authorizer = guard
         self._connection.set_progress_handler(watch, STEPS_BETWEEN_LOOKS)
         try:
             yield guard
-        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+        except (apsw.Error, ValueError, OverflowError) as error:
             raise ToolValidationError(self._explain(error, guard, watch)) from error
         finally:
             self._connection.set_progress_handler(None, 0)
-            self._connection.set_authorizer(None)
+            self._connection.authorizer = None
 
-    def _run(self, sql: str, params: Params) -> sqlite3.Cursor:
-        return self._connection.execute(sql, params)
+    def _run(self, sql: str, params: Params, *, read_all: bool) -> Rows:
+        columns: list[str] = []
 
-    def _shown(self, cursor: sqlite3.Cursor, *, read_all: bool) -> Rows:
+        def begin(cursor: apsw.Cursor, statement: str, _: object) -> bool:
+            if BLANK.fullmatch(sql, len(statement)) is None:
+                raise ValueError(ONE_STATEMENT)
+            columns.extend(column[0] for column in cursor.get_description())
+            return True
+
         cutter = Cutter(self._settings.max_rows, self._settings.max_characters)
-        for row in cursor:
-            if not cutter.take(row) and not read_all:
-                break
-        return cutter.rows(column[0] for column in cursor.description or ())
+        cursor = self._connection.cursor()
+        cursor.exec_trace = begin
+        try:
+            for row in cursor.execute(sql, params):
+                if not cutter.take(row) and not read_all:
+                    break
+        except KeyError as error:
+            raise ValueError(f"there is no binding for :{error.args[0]}") from error
+        finally:
+            cursor.close(True)  # noqa: FBT003 - no keyword is taken
+        return cutter.rows(columns)
 
     def _explain(self, error: Exception, guard: Guard, watch: Watch) -> str:
         if guard.refusal is not None:
@@ -206,15 +265,17 @@ class Database:
                 "no endless recursion), then retry." + self._if_lost()
             )
         text = str(error).rstrip(".")
-        if "one statement at a time" in text:
+        if isinstance(error, UnicodeDecodeError):
+            text = "A value is no text in UTF-8; select the hex() of it"
+        if text == ONE_STATEMENT:
             return "Each call takes one statement. Make a call for each, in order."
-        code = getattr(error, "sqlite_errorcode", None)
-        if code == sqlite3.SQLITE_BUSY_SNAPSHOT:
+        code = getattr(error, "extendedresult", None)
+        if code == apsw.SQLITE_BUSY_SNAPSHOT:
             return (
                 "Another session has written to the database since this call began to read it. End "
                 "the call around this one, then retry that as a whole."
             )
-        if code == sqlite3.SQLITE_BUSY:
+        if code == apsw.SQLITE_BUSY:
             return "Another program is writing to the database. Retry in a moment."
         return (
             f"SQLite says: {text}. Fix the statement or its parameters (sql_schema shows tables "
@@ -235,12 +296,18 @@ class Database:
         if self._lost:
             raise ResourceError(LOST)
 
+    def _end(self, savepoint: str) -> None:
+        self._savepoints.remove(savepoint)
+        if self._recording is not None and not self._savepoints:
+            self._recording.close()
+            self._recording = None
+
     def _undo(self, savepoint: str) -> None:
         if self._connection.in_transaction:
             self._connection.execute(f"ROLLBACK TO {savepoint}")
             self._connection.execute(f"RELEASE {savepoint}")
 
-    def _cannot_open(self, error: sqlite3.Error) -> ResourceError:
+    def _cannot_open(self, error: apsw.Error) -> ResourceError:
         return ResourceError(
             f"The database cannot be opened ({error}). This requires human intervention: fix "
             "path in [plugins.sqlite], or the file."
@@ -267,5 +334,11 @@ class Opening:
         return Database(self.settings)
 
 
-def _lenient_text(data: bytes) -> str:
-    return data.decode("utf-8", errors="replace")
+def _row(change: apsw.TableChange) -> str:
+    """Return the table and the key of a row."""
+    row: Any = change.old or change.new
+    return f"{change.name} {', '.join(repr(row[column]) for column in sorted(change.pk_columns))}"
+
+
+def _values(row: Sequence[Any]) -> str:
+    return ", ".join(repr(value) for value in row if value is not apsw.no_change)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
+
+import apsw
 
 from toolstile_hookspecs import ToolContext
 
@@ -18,26 +19,27 @@ class Access(Enum):
 
 
 ALWAYS: Final = frozenset(
-    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE},
+    {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE},
 )
 CHANGING: Final = frozenset(
-    {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE},
+    {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE},
 )
 FORBIDDEN_FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer"})
-# Full-text indexes ask for it themselves; it tells whether the file has changed.
-HARMLESS_PRAGMAS: Final = frozenset({"data_version"})
+# SQLite asks for these itself. A full-text index asks whether the file has changed, and the session
+# extension which columns a table has.
+HARMLESS_PRAGMAS: Final = frozenset({"data_version", "table_xinfo"})
 
 REFUSALS: Final[Mapping[int, str]] = {
-    sqlite3.SQLITE_ATTACH: "Other databases cannot be opened. Do without.",
-    sqlite3.SQLITE_DETACH: "The database cannot be closed. Do without.",
-    sqlite3.SQLITE_PRAGMA: "PRAGMA cannot be used here. For tables and columns call sql_schema.",
-    sqlite3.SQLITE_TRANSACTION: (
+    apsw.SQLITE_ATTACH: "Other databases cannot be opened. Do without.",
+    apsw.SQLITE_DETACH: "The database cannot be closed. Do without.",
+    apsw.SQLITE_PRAGMA: "PRAGMA cannot be used here. For tables and columns call sql_schema.",
+    apsw.SQLITE_TRANSACTION: (
         "Each call is a transaction already. Leave out BEGIN, COMMIT and ROLLBACK, then retry."
     ),
-    sqlite3.SQLITE_SAVEPOINT: (
+    apsw.SQLITE_SAVEPOINT: (
         "Each call is a savepoint already. Leave out SAVEPOINT and RELEASE, then retry."
     ),
-    sqlite3.SQLITE_FUNCTION: "This SQL function cannot be used here. Do without.",
+    apsw.SQLITE_FUNCTION: "This SQL function cannot be used here. Do without.",
 }
 STRUCTURE: Final = (
     "The structure of the database (tables, indexes, views, triggers) cannot be changed here. Do "
@@ -70,20 +72,20 @@ class Guard:
         _database: str | None,
         trigger: str | None,
     ) -> int:
-        """Answer as `sqlite3.Connection.set_authorizer` wants it."""
-        self.inserts = self.inserts or (action == sqlite3.SQLITE_INSERT and trigger is None)
+        """Answer as `apsw.Connection.authorizer` wants it."""
+        self.inserts = self.inserts or (action == apsw.SQLITE_INSERT and trigger is None)
         refusal = self._against(action, first or "", second or "")
         if refusal is None:
-            return sqlite3.SQLITE_OK
+            return apsw.SQLITE_OK
         self.refusal = self.refusal or refusal
-        return sqlite3.SQLITE_DENY
+        return apsw.SQLITE_DENY
 
     def _against(self, action: int, first: str, second: str) -> str | None:
         if action in ALWAYS:
             return None
-        if action == sqlite3.SQLITE_FUNCTION and second.lower() not in FORBIDDEN_FUNCTIONS:
+        if action == apsw.SQLITE_FUNCTION and second.lower() not in FORBIDDEN_FUNCTIONS:
             return None
-        if action == sqlite3.SQLITE_PRAGMA and first.lower() in HARMLESS_PRAGMAS:
+        if action == apsw.SQLITE_PRAGMA and first.lower() in HARMLESS_PRAGMAS:
             return None
         if action in CHANGING:
             if first.lower().startswith("sqlite_"):
