@@ -16,6 +16,7 @@ from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
 from toolstile_hookspecs.execution.foreign_tools import ForeignCall
 from toolstile_hookspecs.execution.options import (
+    BatchArguments,
     ChildArguments,
     ExecutorArguments,
     PolicyStoreLocation,
@@ -76,12 +77,12 @@ class ExecutorHandle(Protocol):
         """Dispatch a call; see `dispatch`."""
 
     def dispatch_all(
-        self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
+        self, calls: Iterable[ToolCall], **more: Unpack[BatchArguments]
     ) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel, isolated from one another; results in call order."""
 
     def adispatch_all(
-        self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
+        self, calls: Iterable[ToolCall], **more: Unpack[BatchArguments]
     ) -> Awaitable[list[Outcome | BaseException]]:
         """Dispatch calls in parallel; see `dispatch_all`."""
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any
 
 from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.job import Step
+from toolstile.pipeline.approval import read_answer
 from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.cards import Card, life_in_turn
-from toolstile.pipeline.environment import Environment
+from toolstile.pipeline.environment import Environment, Resumption
 from toolstile.pipeline.stages import life_of
-from toolstile_hookspecs import ForeignCall, Outcome, ToolCall, ToolstileError
+from toolstile_hookspecs import Outcome, ToolCall, ToolstileError, TurnApprover
+from toolstile_hookspecs.execution.options import BatchArguments
 
 
 def batch_of(
     executor: Environment,
     calls: Iterable[ToolCall],
-    using: Sequence[ForeignCall | None],
+    more: BatchArguments,
     *,
     on_loop: bool,
 ) -> list[ActiveCall]:
@@ -27,16 +29,31 @@ def batch_of(
     Raises:
         ValueError: When `using` has not one callable, or None, for each call.
     """
-    made = list(calls)
+    made, using = list(calls), more.get("using") or ()
+    resumed = {
+        id_: Resumption(token, read_answer(answer), changes)
+        for id_, (token, answer, changes) in more.get("resumed", {}).items()
+    }
     if using and len(using) != len(made):
         raise ValueError(
             f"`using` has {len(using)} entries for {len(made)} calls; give one callable, or None, "
             "for each call, in their order"
         )
-    card = Card(len(made)) if executor.asks_by_turn else None
+    # Because calls that a person has seen on one card are kept together, or asked about together.
+    is_resumed = any(call.id in resumed for call in made)
+    is_turn = is_resumed and isinstance(executor.approver, TurnApprover)
+    card = Card(len(made)) if executor.asks_by_turn or is_turn else None
     order = BatchOrder(len(made), card)
     active = [
-        ActiveCall(executor, call, batch=order, index=index, on_loop=on_loop, using=given)
+        ActiveCall(
+            executor,
+            call,
+            batch=order,
+            index=index,
+            on_loop=on_loop,
+            resumption=resumed.get(call.id),
+            using=given,
+        )
         for index, (call, given) in enumerate(zip(made, using or [None] * len(made), strict=True))
     ]
     if card is not None:

@@ -67,7 +67,12 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
-from toolstile_hookspecs.execution.options import ChildArguments, Progress, ResumeArguments
+from toolstile_hookspecs.execution.options import (
+    BatchArguments,
+    ChildArguments,
+    Progress,
+    ResumeArguments,
+)
 from toolstile_hookspecs.execution.principal import MAIN_AGENT, RequestTexts, one_principal
 from toolstile_hookspecs.execution.undo import UNDO_TOOL
 from toolstile_hookspecs.support.process import OF_PARENT
@@ -226,7 +231,7 @@ class Executor:
         return self.engine.asynchronous.drive(life_of(active))
 
     def dispatch_all(
-        self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
+        self, calls: Iterable[ToolCall], **more: Unpack[BatchArguments]
     ) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel, isolated from one another.
 
@@ -237,18 +242,15 @@ class Executor:
 
         Raises:
             TypeError: When they are no `ToolCall`s; none is dispatched then.
-            ValueError: When `using` has not one callable, or None, for each of them.
         """
-        active = batch_of(self, calls, using, on_loop=False)
+        active = batch_of(self, calls, more, on_loop=False)
         return in_place(active, self.engine.sync.drive_all(*lives_of(active)))
 
     async def adispatch_all(
-        self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
+        self, calls: Iterable[ToolCall], **more: Unpack[BatchArguments]
     ) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel; see `dispatch_all`."""
-        active = batch_of(self, calls, using, on_loop=True)
-        if not active:
-            return []
+        active = batch_of(self, calls, more, on_loop=True)
         ended = await self.engine.asynchronous.drive_all(*lives_of(active))
         return in_place(active, ended)
 
@@ -256,7 +258,7 @@ class Executor:
         self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
     ) -> list[Coroutine[Any, Any, Outcome]]:
         """Return the calls of one batch, each to be carried out where it is awaited; await all."""
-        active = batch_of(self, calls, using, on_loop=True)
+        active = batch_of(self, calls, {"using": using}, on_loop=True)
         return each_where_awaited(active, self.engine.asynchronous)
 
     def resume(
@@ -500,10 +502,8 @@ class Executor:
 
     def _rehearse(self) -> TransactionRoot:
         with self._beginning:
-            within = self.within
-            if within is None:
-                within = self.within = TransactionRoot(self, "dry run", keeps=False)
-            return within
+            self.within = self.within or TransactionRoot(self, "dry run", keeps=False)
+            return self.within
 
     def _shown_now(self) -> Hashable:
         return shown_of(self._changing, self.home, self.catalog)

@@ -46,12 +46,6 @@ CardAnswer = GivenAnswer | Mapping[str, ApprovalAnswer | bool]
 class TurnApprover(Protocol):
     """An approver that takes the questions of a turn on one card; others are asked one by one."""
 
-    def __call__(
-        self, request: ApprovalRequest
-    ) -> GivenAnswer | Awaitable[GivenAnswer | None] | None:
-        """Answer a single question."""
-        ...
-
     def turn(self, card: ApprovalCard) -> CardAnswer | Awaitable[CardAnswer | None] | None:
         """Answer the questions of a card."""
         ...

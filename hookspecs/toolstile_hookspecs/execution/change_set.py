@@ -48,7 +48,8 @@ class ChangeSet:
         records: The records of policies that were changed, as JSON; None for a removed one.
         parts: The changes of resources, by the stored name of each type; see `Tellable`.
         diff: The changes for a person to read, without secrets.
-        version: Of this format.
+        together: The ids of the calls that one decision keeps, if the call is one of several.
+        version: Of this format; 2 for one of several calls, which no older Toolstile keeps alone.
 
     Example:
         >>> ChangeSet.from_json(ChangeSet("note", "Noted.").to_json()).message
@@ -64,6 +65,7 @@ class ChangeSet:
     records: Mapping[str, Any] = field(default_factory=dict[str, Any])
     parts: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     diff: str = field(default="", repr=False)
+    together: tuple[str, ...] = ()
     version: int = 1
 
     def to_json(self) -> str:
@@ -84,7 +86,7 @@ class ChangeSet:
                 f"This is not a change set ({first_fault(error)}). Pass the text of "
                 "`to_json` unchanged."
             ) from error
-        if read.version != 1:
+        if read.version not in {1, 2}:
             raise SnapshotError(
                 f"The change set is of version {read.version}, which this Toolstile does not know. "
                 "Have the call run again."

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar
 
 from toolstile_hookspecs._schema.secrets import Secret
-from toolstile_hookspecs.approval import Approver
+from toolstile_hookspecs.approval import Approver, GivenAnswer
 from toolstile_hookspecs.calls import ToolCall
 from toolstile_hookspecs.context import RunContext
 from toolstile_hookspecs.execution.change_set import ChangeSet
@@ -124,6 +124,23 @@ class ResumeArguments(TypedDict, total=False):
 
     using: ForeignCall | None
     changes: ChangeSet | None
+
+
+LaterAnswer = tuple[str, GivenAnswer, ChangeSet | None]
+"""The token of a pending call, the person's answer, and the change set that the person saw."""
+
+
+class BatchArguments(TypedDict, total=False):
+    """The further arguments of a batch.
+
+    Args:
+        using: For each call, the callable of a `ForeignTool` that has none itself, or None.
+        resumed: The answers to calls that were pending, by the ids of the calls. Calls that were
+            shown with one diff are resumed in one batch.
+    """
+
+    using: Sequence[ForeignCall | None]
+    resumed: Mapping[str, LaterAnswer]
 
 
 class PolicyAnswer(NamedTuple):

@@ -78,7 +78,8 @@ def read_answer(answer: object) -> ApprovalAnswer:
 log = logging.getLogger("toolstile.policies")
 
 REFUSED: Final = "refused"
-_NOT_KEPT: Final = " Nothing of it is kept."
+NOT_KEPT: Final = " Nothing of it is kept."
+LATER: Final = "Retry it later."
 _NOTHING_RAN: Final = " Nothing has run."
 _INSTEAD: Final = "It cannot run here. Tell the user, or continue without it."
 ASKED_BEFORE: Final = "A person was asked about it before."
@@ -102,14 +103,13 @@ def redeem(call: ActiveCall, resumption: Resumption) -> Staged:
 def _take_back(call: ActiveCall, resumption: Resumption) -> None:
     call.resumption = resumption
     token = resumption.redeemed = call.executor.seal.redeem(resumption.token, bearer_of(call))
-    # A nested call, or a call of a transaction, is decided with others.
-    if ticket_of(call) is None or call.parent is not None or call.executor.within is not None:
+    if ticket_of(call) is None or call.parent is not None:  # a nested call is decided with others
         token.spend()
     else:
         token.hold()
 
 
-def _bind(call: ActiveCall, answer: ApprovalAnswer, *, has_run: bool) -> Staged:
+def bind(call: ActiveCall, answer: ApprovalAnswer, *, has_run: bool) -> Staged:
     """Have the token that an answer came with used up with the call, as that of a resumed one.
 
     Raises:
@@ -118,7 +118,7 @@ def _bind(call: ActiveCall, answer: ApprovalAnswer, *, has_run: bool) -> Staged:
     if answer.token is not None:
         resumption = Resumption(answer.token, answer)
         yield from use_up_now(call)
-        with _refusing(call, _NOT_KEPT if has_run else _NOTHING_RAN):
+        with _refusing(call, NOT_KEPT if has_run else _NOTHING_RAN):
             yield from off_loop(call, partial(_take_back, call, resumption))
 
 
@@ -135,13 +135,14 @@ def use_up(call: ActiveCall, connection: Any = None) -> None:
         CallRejected: When another call did so.
     """
     if (token := ticket_of(call)) is not None:
-        with _refusing(call, _NOT_KEPT):
+        with _refusing(call, NOT_KEPT):
             token.spend(connection)
 
 
 def ticket_of(call: ActiveCall) -> RedeemedToken | None:
-    """Return the token that is used up with the call: in a stored session, beyond a dry run."""
-    if call.resumption is None or call.executor.journal is None or call.executor.dry_run:
+    """Return the token that is used up with the call: in a stored session, if it ends alone."""
+    executor = call.executor
+    if call.resumption is None or executor.journal is None or executor.within or executor.dry_run:
         return None
     return call.resumption.redeemed
 
@@ -191,7 +192,7 @@ def approve(
     """
     call.stage = Stage.APPROVE
     request = request_of(call, reasons, diff)
-    token = partial(_token, call, request.digest)
+    token = partial(token_of, call, request.digest)
     request = replace(request, change_set=change_set, token=token)
     answer = None if call.resumption is None else call.resumption.answer_to(request.digest)
     if answer is None:
@@ -209,7 +210,7 @@ def approve(
     if answer.answer in {Answer.DENIED, Answer.PENDING}:
         yield from use_up_now(call)
         _refuse_denied(call, answer, request)
-    yield from _bind(call, answer, has_run=diff is not None)
+    yield from bind(call, answer, has_run=diff is not None)
     return answer
 
 
@@ -306,7 +307,8 @@ def _asked_by(call: ActiveCall, reasons: tuple[str, ...]) -> tuple[str, ...]:
     return (*dict.fromkeys(names), *mark, *sorted(shown - {reason for _, reason in named}))
 
 
-def _token(call: ActiveCall, digest: str, *, seconds: float | None = None) -> str:
+def token_of(call: ActiveCall, digest: str, *, seconds: float | None = None) -> str:
+    """Return the token that resumes a call with the answer to the question of a digest."""
     place = digest_of(call) if call.admitted else None
     return call.executor.seal.seal(bearer_of(call), digest, seconds=seconds, place=place)
 
@@ -368,11 +370,11 @@ def ask_within(
 def _unanswered(
     call: ActiveCall, reasons: Iterable[str], answer: ApprovalAnswer, *, has_run: bool
 ) -> str:
-    return refusal_of(_needs(call, reasons), answer, _NOT_KEPT if has_run else "")
+    return refusal_of(_needs(call, reasons), answer, NOT_KEPT if has_run else "")
 
 
 def _refuse_denied(call: ActiveCall, answer: ApprovalAnswer, request: ApprovalRequest) -> None:
-    kept = "" if request.diff is None else _NOT_KEPT
+    kept = "" if request.diff is None else NOT_KEPT
     if answer.answer is Answer.PENDING:
         if call.parent is not None:
             raise CallRejected(
@@ -386,14 +388,14 @@ def _refuse_denied(call: ActiveCall, answer: ApprovalAnswer, request: ApprovalRe
         _settle_call(call)
         if answer.ticket is not None:
             call.set_attribute(APPROVAL_TICKET, answer.ticket)
-        later = answer.reason or "Retry it later."
+        later = answer.reason or LATER
         msg = f"{call.name} waits for a person's approval.{kept or _NOTHING_RAN} {later}"
         raise CallRejected(Status.PENDING, msg)
     if answer.answer is Answer.DENIED:
         raise CallRejected(Status.DENIED, refusal_of(call.name, answer, kept))
 
 
-def refusal_of(name: str, answer: ApprovalAnswer, kept: str = _NOT_KEPT) -> str:
+def refusal_of(name: str, answer: ApprovalAnswer, kept: str = NOT_KEPT) -> str:
     """Return the model's text about a call that a person, or no person, has refused."""
     reason = as_sentence(answer.reason.strip()) if answer.reason else ""
     if not answer.answered:

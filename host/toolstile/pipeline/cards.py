@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, Final
 
 from toolstile.drivers.job import Staged, Step, WaitFor
 from toolstile.drivers.limit import ENDLESS
-from toolstile.pipeline.approval import ask_within, read_answer, refusal_of, use_up_now
+from toolstile.pipeline.approval import (
+    LATER,
+    NOT_KEPT,
+    ask_within,
+    read_answer,
+    refusal_of,
+    use_up_now,
+)
 from toolstile.pipeline.batch import BatchOrder, Milestone
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.commit import undo
@@ -18,9 +26,11 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     Outcome,
     Status,
+    ToolInvoked,
     ToolResult,
     TransactionStatus,
 )
+from toolstile_hookspecs.calls import APPROVAL, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolstile_hookspecs.execution.approval_card import ApprovalCard
 
 _STATUS: Final = {
@@ -79,6 +89,7 @@ class Card(BatchOrder):
 
     def take_in(self, call: ActiveCall) -> Staged:
         """Make an admitted call part of the transaction of its turn, if the turn is one."""
+        assert call.batch is not None  # noqa: S101 - only calls of a batch have a card
         executor: Any = call.executor
         if self.work is None:
             self.work = executor.transaction("turn") if self._is_one(call) else False
@@ -89,6 +100,11 @@ class Card(BatchOrder):
             yield from use_up_now(call)
             yield from undo(call)
             call.executor, call.opened = self.work, False
+            if call.resumption is not None and call.resumption.changes is not None:
+                # Because its changes stand on the changes of the calls before it.
+                call.passed(Milestone.FORKED)
+                before = call.batch.before(Milestone.ENDED, call.index)
+                yield WaitFor(before, call.limit_without_timeout())
             call.renew()
 
     def _is_one(self, call: ActiveCall) -> bool:
@@ -155,10 +171,16 @@ def _interrupts(error: BaseException | None) -> bool:
 
 def _as_kept(outcome: Any, work: Any) -> Outcome:
     """Return the outcome of a call whose turn has ended; an error if the call is not kept."""
-    root, ended, event = work.within, work.ended, copy(outcome.event)
+    root, ended = work.within, work.ended
+    event: ToolInvoked = copy(outcome.event)
     error: BaseException | None = root.told[2]
+    more: dict[str, Any] = {}
+    waiting: tuple[ApprovalRequest, ApprovalAnswer] | None = root.waiting.get(outcome.call.id)
     if (refused := root.refused.get(outcome.call.id)) is not None:
         status, text = Status.DENIED, refusal_of(event.tool_name, refused)
+    elif waiting is not None:
+        status = Status.PENDING
+        text, more = _pending(*waiting, event.attributes)
     elif not outcome.success or ended.status is TransactionStatus.COMMITTED:
         return outcome  # type: ignore[no-any-return]
     else:
@@ -167,10 +189,23 @@ def _as_kept(outcome: Any, work: Any) -> Outcome:
         if root.name not in text:
             text = f"{root.name} was not kept: {text}"
     result: ToolResult[Any] = ToolResult.error(event.hide(text))
-    more = {"text": result.message, "data": None, "error": error, "rolled_back": True}
+    more |= {"text": result.message, "data": None, "error": error, "rolled_back": True}
     told: dict[str, Any] = vars(event)
     told.update(status=status, stage=root.stage, result=result, **more)
     return Outcome(event, result)
+
+
+def _pending(
+    row: ApprovalRequest, answer: ApprovalAnswer, attributes: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Return the model's text about a call of a turn that waits, and the fields of its event."""
+    noted = {APPROVAL: Status.PENDING.value, APPROVAL_TOKEN: answer.token or row.token()}
+    if answer.ticket is not None:
+        noted[APPROVAL_TICKET] = answer.ticket
+    # As shown, because the arguments may be read as others the next time.
+    call = replace(row.call, arguments=row.arguments)
+    told = f"{row.tool.label} waits for a person's approval.{NOT_KEPT}"
+    return f"{told} {answer.reason or LATER}", {"call": call, "attributes": {**attributes, **noted}}
 
 
 def answers_to(call: ActiveCall, card: ApprovalCard, needs: str) -> Staged:

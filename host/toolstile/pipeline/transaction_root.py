@@ -8,11 +8,12 @@ from collections import deque
 from collections.abc import Collection, Generator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isnan, nan
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from toolstile.drivers.job import Staged, Step, WaitFor
-from toolstile.pipeline.approval import request_of
+from toolstile.pipeline.approval import bind, request_of, token_of
 from toolstile.pipeline.call import EXECUTE, PREPARE, VALIDATE, ActiveCall
 from toolstile.pipeline.cards import answers_to
 from toolstile.pipeline.check import check_again, check_changes
@@ -33,7 +34,7 @@ from toolstile.pipeline.hook_calls import perform, settle
 from toolstile.pipeline.masking import secrets_of_call
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
-from toolstile.pipeline.review import describe
+from toolstile.pipeline.review import change_set_of, describe
 from toolstile.pipeline.stages import attempt, catch_up
 from toolstile.resources.exclusive import CURRENT, Claim, ExclusiveLock
 from toolstile_hookspecs import (
@@ -52,6 +53,7 @@ from toolstile_hookspecs import (
     TransactionStatus,
     hide,
 )
+from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.support.process import deferred_interrupts
 
 _STATUS: Final = {
@@ -72,6 +74,8 @@ class Joined:
         before: The slices as the calls before it had left them.
         touched: The names of the slices and the paths that it read or replaced.
         table: The table that it was dispatched by.
+        changes: Its changes, to be kept after a later answer; None without a card, or if some
+            cannot be written down.
     """
 
     call: ActiveCall
@@ -79,6 +83,7 @@ class Joined:
     before: Mapping[type[Any], Any]
     touched: Collection[str]
     table: DispatchTable
+    changes: ChangeSet | None
 
 
 class TransactionRoot(ActiveCall):
@@ -101,6 +106,7 @@ class TransactionRoot(ActiveCall):
         is_over: Whether its end is decided.
         is_turn: Whether the host has begun it for a turn; its card shows only calls that ask.
         refused: The answers of a person to calls that are left out, by the ids of the calls.
+        waiting: The questions that will be answered later, with the answers so far, likewise.
         inner: The events of the savepoints that are part of it; they end as it does.
     """
 
@@ -119,6 +125,7 @@ class TransactionRoot(ActiveCall):
         self.approves = approves
         self.is_turn = False
         self.refused: dict[str, ApprovalAnswer] = {}
+        self.waiting: dict[str, tuple[ApprovalRequest, ApprovalAnswer]] = {}
         # The diff that a person has approved, and whether the calls must run again to keep it.
         self._agreed: str | None = None
         self._is_put_back = False
@@ -169,7 +176,9 @@ class TransactionRoot(ActiveCall):
             touched = {*call.branch.guarded_names()}
             for part in call.scope.participants():
                 touched.update(getattr(part, "touched", ()))
-            self.joined.append(Joined(call, call.context, call.branch.below, touched, table))
+            changes = change_set_of(call, "") if self.approves else None
+            joined = Joined(call, call.context, call.branch.below, touched, table, changes)
+            self.joined.append(joined)
             before = len(self.branch.log)
             try:
                 yield from join(call, self)
@@ -303,27 +312,69 @@ class TransactionRoot(ActiveCall):
             diff = yield from self.changes()
             if diff == self._agreed:
                 return
-            rows: list[ApprovalRequest] = []
-            for each in self.joined:
-                each.call.context = each.context
-                rows.append(replace(request_of(each.call, each.call.asks, diff), diff=None))
-            self._is_put_back = any(self.scope.held_alone())
-            if self._is_put_back:
-                yield from self._put_back()
-            # For approvers, because the resources of the calls have ended with the calls.
-            own = self.context.resources
-            shown = (replace(row, context=replace(row.context, resources=own)) for row in rows)
-            card = ApprovalCard(tuple(shown), self.title, diff)
-            answers = yield from answers_to(self, card, f"{self.name} needs a person's approval")
+            rows = [self._row(each, diff) for each in self.joined]
+            answers = yield from self._answers(rows, diff)
             self.check_limits()
-            refused = {id_: answer for id_, answer in answers.items() if not _agrees(answer)}
-            self.refused |= refused
-            if not refused:
+            given = {answer.answer for answer in answers.values()}
+            if Answer.PENDING in given and given <= {Answer.APPROVED, Answer.PENDING}:
+                self._leave(rows, answers)
+            for each in self.joined:
+                yield from bind(each.call, answers[each.call.call_made.id], has_run=True)
+            if given == {Answer.APPROVED}:
                 self._agreed = diff
                 return
+            refused = {
+                id_: answer
+                for id_, answer in answers.items()
+                if answer.answer not in {Answer.APPROVED, Answer.PENDING}
+            }
+            self.refused |= refused
             if len(refused) == len(rows):
                 raise CallRejected(Status.DENIED, _refusal(self.name, [*refused.values()]))
             yield from self._run_again(work, without=refused)
+
+    def _row(self, joined: Joined, diff: str) -> ApprovalRequest:
+        """Return the question about a call, with all that resumes the call after a later answer."""
+        call = joined.call
+        call.context = joined.context
+        row = request_of(call, call.asks, diff)
+        if self.executor.within is not None:
+            # Because its base is not kept: it has the changes of the transaction around it.
+            return replace(row, diff=None)
+        ids = tuple(each.call.call_made.id for each in self.joined)
+        changes = joined.changes
+        if changes is not None:
+            changes = replace(changes, diff=row.diff or "", together=ids, version=2)
+        token = partial(token_of, call, row.digest)
+        return replace(row, diff=None, token=token, change_set=lambda: changes)
+
+    def _answers(self, rows: list[ApprovalRequest], diff: str) -> Staged:
+        """Return the answers that the calls were resumed with, or else the answers of a person."""
+        found = {
+            row.call.id: each.call.resumption and each.call.resumption.answer_to(row.digest)
+            for row, each in zip(rows, self.joined, strict=True)
+        }
+        self._is_put_back = any(self.scope.held_alone())
+        if self._is_put_back:
+            yield from self._put_back()
+        if all(found.values()):
+            return found
+        # For approvers, because the resources of the calls have ended with the calls.
+        own = self.context.resources
+        shown = (replace(row, context=replace(row.context, resources=own)) for row in rows)
+        card = ApprovalCard(tuple(shown), self.title, diff)
+        return (yield from answers_to(self, card, f"{self.name} needs a person's approval"))
+
+    def _leave(
+        self, rows: list[ApprovalRequest], answers: Mapping[str, ApprovalAnswer]
+    ) -> NoReturn:
+        """Keep nothing until the person has answered."""
+        if not rows[0].token():
+            told = "cannot wait for a later answer. Nothing of it is kept. Ask again later."
+            raise CallRejected(Status.DENIED, f"{self.name} {told}")
+        self.waiting = {row.call.id: (row, answers[row.call.id]) for row in rows}
+        told = "waits for a person's approval. Nothing of it is kept until its calls are resumed."
+        raise CallRejected(Status.PENDING, f"{self.name} {told}")
 
     def _put_back(self) -> Staged:
         """Give everything back that the calls have changed or hold, to run them again later."""
@@ -496,14 +547,8 @@ class TransactionRoot(ActiveCall):
         self.child_turns().give_back(self)
 
 
-def _agrees(answer: ApprovalAnswer) -> bool:
-    return answer.answer is Answer.APPROVED
-
-
 def _refusal(name: str, answers: list[ApprovalAnswer]) -> str:
     """Return the text for a transaction that a person refuses whole."""
-    if any(each.answer is Answer.PENDING for each in answers):
-        return f"{name} cannot wait for a later answer. Nothing of it is kept. Ask again later."
     reasons = dict.fromkeys(each.reason.strip().rstrip(".") for each in answers if each.reason)
     why = f" ({'; '.join(reasons)})" if reasons else ""
     return f"{name} was not approved{why}. Nothing of it is kept. Do not repeat it unchanged."

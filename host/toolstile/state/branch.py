@@ -206,7 +206,8 @@ class Branch(Transaction):
 
     def check_digests(self, digests: Mapping[str, str]) -> None:
         """Read slices, and raise a `ConflictError` that names all those with another digest."""
-        known = by_name(self._store.kinds())
+        above = () if self._parent is None else self._parent._cells  # noqa: SLF001 - of the same class
+        known = by_name([*self._store.kinds(), *above])
         for name in digests.keys() & known.keys():
             self.cell(known[name]).read = True
         now = {

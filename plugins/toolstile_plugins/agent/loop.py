@@ -200,14 +200,30 @@ def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[None]:
 
 
 def _outcomes(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome | BaseException]]:
-    """Return the outcomes in call order: answered calls one by one, all others as one batch."""
+    """Return the outcomes in call order: answered calls one by one, all others as one batch.
+
+    The calls of a transaction are resumed as one batch, and only if all have their answers.
+    """
     tools, outcomes = run.calls, dict[str, Outcome | BaseException]()
     given = [replace(call.as_call(), cancellation=run.cancellation) for call in calls]
-    batch = [call for call in given if run.answers.get(call.id) is None]
-    carried = yield Carry(partial(tools.dispatch_all, batch), partial(tools.adispatch_all, batch))
-    outcomes.update(zip((call.id for call in batch), carried, strict=True))
+    answers = {id_: each for id_, each in run.answers.items() if each is not None}
+    kin = {id_: each.changes.together for id_, each in answers.items() if each.changes}
+    alone = {id_ for id_ in answers if not kin.get(id_)}
+    resumed = {
+        id_: (each.token, each.answer, each.changes)
+        for id_, each in answers.items()
+        if id_ not in alone and answers.keys() >= {*kin[id_]}
+    }
+    new = [call for call in given if call.id not in alone and call.id not in resumed]
+    for batch in (new, [call for call in given if call.id in resumed]):
+        carried = yield Carry(
+            partial(tools.dispatch_all, batch, resumed=resumed),
+            partial(tools.adispatch_all, batch, resumed=resumed),
+        )
+        outcomes.update(zip((call.id for call in batch), carried, strict=True))
     for call in given:
-        if (answer := run.answers.get(call.id)) is not None:
+        if call.id in alone:
+            answer = answers[call.id]
             resume, changes = (call, answer.token, answer.answer), answer.changes
             try:
                 outcome: Outcome = yield Carry(

@@ -180,16 +180,30 @@ async def ask_all(ended: Ended, card: ApprovalCard) -> Mapping[str, ApprovalAnsw
         asking[row.call.id] = Approver(ended, shown, turn)
     if any(each.can_only_be_pending for each in asking.values()):
         return dict.fromkeys(asking, ApprovalAnswer.pending())
+    if all(each.leaves for each in asking.values()):
+        return await _left(asking)
     async with asyncio.TaskGroup() as group:
         tasks = {id_: group.create_task(each.ask()) for id_, each in asking.items()}
     return {id_: task.result() for id_, task in tasks.items()}
+
+
+async def _left(asking: Mapping[str, Approver]) -> Mapping[str, ApprovalAnswer]:
+    """Return the answers to all rows of a transaction, or that all of them wait for later ones."""
+    found = {id_: await each.find() for id_, each in asking.items()}
+    is_answered = all(
+        isinstance(found[id_], ApprovalAnswer) or each.is_answered for id_, each in asking.items()
+    )
+    return {id_: await each.end(found[id_], is_answered) for id_, each in asking.items()}
 
 
 class Approver:
     """Asks people about one request through an inbox, unless a grant covers the request.
 
     Attributes:
-        can_only_be_pending: Whether it is a row of a transaction, which cannot wait for the inbox.
+        can_only_be_pending: Whether it is a row of a transaction that cannot wait for the inbox,
+            because it is part of another transaction.
+        leaves: Whether it is a row of a transaction that ends, and is resumed with all answers.
+        is_answered: Whether a question was found with its answer.
     """
 
     def __init__(self, ended: Ended, request: ApprovalRequest, turn: Turn | None = None) -> None:
@@ -203,7 +217,9 @@ class Approver:
         self._holder = uuid4().hex
         asked = question_of(request, timedelta(seconds=inbox.settings.expiry))
         self._asked = replace(asked, turn=turn.id)
-        can_end = request.context.parent is None and not turn.is_transaction
+        # Without a token, nothing resumes the transaction of the row.
+        is_resumed = not turn.is_transaction or bool(request.token())
+        can_end = request.context.parent is None and is_resumed
         self._people = reached_by(inbox, request, self._asked, can_end=can_end)
         # Because a nested call cannot be resumed alone, such a call never ends as pending.
         ends = inbox.settings.wait == "pending" or any(
@@ -213,8 +229,9 @@ class Approver:
         self._waits = not self._lets_end or bool(self._people)
         # Because a run stores the id of its call, any process can find the question by that id.
         self._joins = self._lets_end or bool(self._asked.owner)
-        self.can_only_be_pending = ends and turn.is_transaction and not self._people
-        self._is_answered = False
+        self.can_only_be_pending = ends and not is_resumed and not self._people
+        self.leaves = turn.is_transaction and self._lets_end and not self._people
+        self.is_answered = False
         self._end: QuestionState | None = QuestionState.WITHDRAWN
 
     async def ask(self) -> ApprovalAnswer:
@@ -224,7 +241,8 @@ class Approver:
         finally:
             self._turn.open.discard(self._request.call.id)
 
-    async def _ask(self) -> ApprovalAnswer:
+    async def find(self) -> Question | ApprovalAnswer:
+        """Return the question, found or stored, or a grant's answer; raises `StateError`."""
         async with self._turn.looking:
             looking = asyncio.ensure_future(self._off_loop(self._kept_or_new))
             try:
@@ -238,9 +256,22 @@ class Approver:
                 raise
             if isinstance(found, Question):
                 self._turn.found.add(found.ticket)
+            return found
+
+    async def end(self, found: Question | ApprovalAnswer, is_whole: bool) -> ApprovalAnswer:  # noqa: FBT001 - about the others
+        """Return the answer that was found, if all rows have one, else that the call waits."""
+        if is_whole:
+            return self._take(found) if isinstance(found, Question) else found
+        question = found if isinstance(found, Question) else self._keep(self._asked, "")
+        if self.is_answered:
+            await self._off_loop(partial(self._inbox.store.release, question.ticket, self._holder))
+        return self._later(question)
+
+    async def _ask(self) -> ApprovalAnswer:
+        found = await self.find()
         if isinstance(found, ApprovalAnswer):
             return found
-        if self._is_answered:
+        if self.is_answered:
             return self._take(found)
         if not self._waits:
             return self._later(found)
@@ -280,8 +311,8 @@ class Approver:
                 # Because no answer to the question can count, a new question is asked.
                 self._inbox.end(question, QuestionState.WITHDRAWN)
                 before = question.ticket
-            elif question.state in ANSWERED and self._inbox.claim(question):
-                self._is_answered = True
+            elif question.state in ANSWERED and self._hold_answer(question):
+                self.is_answered = True
                 return question
             elif self._joins and waiting is None:
                 waiting = self._joined(question)
@@ -361,15 +392,20 @@ class Approver:
     def _hold(self, question: Question) -> bool:
         return self._inbox.claim(question, holder=self._holder, seconds=_HOLD)
 
+    def _hold_answer(self, question: Question) -> bool:
+        # Released if other rows of its transaction have no answer yet.
+        held = self._turn.is_transaction
+        return self._hold(question) if held else self._inbox.claim(question)
+
     def _take(self, question: Question) -> ApprovalAnswer:
         if self._turn.is_transaction:
             # Because its call has ended already, no end of the call closes the question.
             self._inbox.end(question, QuestionState.RESUMED)
-            return self._inbox.answer_to(question)
-        self._ended.note(self._inbox, question, self._request)
-        self._request.context.set_attribute(APPROVAL_TICKET, question.ticket)
+        else:
+            self._ended.note(self._inbox, question, self._request)
+            self._request.context.set_attribute(APPROVAL_TICKET, question.ticket)
         token = self._inbox.seal.call_of(question).token
-        return replace(self._inbox.answer_to(question), token=token)
+        return replace(self._inbox.answer_to(question), token=token or None)
 
     def _later(self, question: Question) -> ApprovalAnswer:
         token = self._inbox.seal.call_of(question).token

@@ -436,6 +436,8 @@ def told_later(question: Question) -> str:
     asked = f"A person will answer question {question.ticket}."
     if question.owner:
         return asked
+    if question.turn and question.diff is not None:
+        return f"{asked} Then make all calls of this turn again together, with the same arguments."
     return f"{asked} Then call {question.tool} again with the same arguments."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,10 +23,11 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, unanswered
 from toolstile_hookspecs.execution.change_set import ChangeSet
+from toolstile_hookspecs.execution.options import LaterAnswer
 from toolstile_hookspecs.execution.principal import MAIN_AGENT
 from toolstile_hookspecs.services.approval_store import ANSWERED, OPEN, Question, QuestionState
 from toolstile_plugins.agent.result import RunState, TicketAnswer, WaitingCall, was_carried_out
-from toolstile_plugins.inbox.inbox import Inbox, told_later
+from toolstile_plugins.inbox.inbox import Inbox, by_turn, told_later
 from toolstile_plugins.inbox.seal import SealedCall
 
 log = logging.getLogger("toolstile.inbox")
@@ -35,7 +36,8 @@ log = logging.getLogger("toolstile.inbox")
 def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) -> list[Outcome]:
     """Resume the calls of an executor's session whose questions were answered or expired.
 
-    Calls of an agent's run are left to the run, and calls of a child to the child, which may do
+    The calls of a turn are resumed together, and with one diff only once all are answered. Calls
+    of an agent's run are left to the run, and calls of a child to the child, which may do
     less: give it, or another child of its name, as `tools`. All policies are asked again. An
     approved change set is applied without calling the handler again, unless its base has changed.
     The call of an altered question is not resumed, and the fault is logged.
@@ -52,13 +54,11 @@ def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) ->
     """
     inbox = tools.resources.get(Inbox)
     outcomes: list[Outcome] = []
-    for due in _due(inbox, tools, principal):
-        sealed = due.sealed
-        with due.ending(inbox, outcomes):
-            outcome = tools.resume(sealed.call, sealed.token, due.answer, changes=due.changes)
-            if was_carried_out(outcome):
-                outcome = tools.dispatch(sealed.call)
-            outcomes.append(outcome)
+    for together in _due(inbox, tools, principal):
+        with _ending(inbox, together, outcomes):
+            for each in tools.dispatch_all(_calls(together), resumed=_answers(together)):
+                ended = _outcome(each)
+                outcomes.append(tools.dispatch(ended.call) if was_carried_out(ended) else ended)
     return outcomes
 
 
@@ -67,8 +67,15 @@ async def aresume_pending(
 ) -> list[Outcome]:
     """Resume the answered calls of an executor's session; see `resume_pending`."""
     inbox = tools.resources.get(Inbox)
-    due_now = _due(inbox, tools, principal)
-    return [await due.aresumed(inbox, tools, due.sealed.call) for due in due_now]
+    outcomes: list[Outcome] = []
+    for together in _due(inbox, tools, principal):
+        with _ending(inbox, together, outcomes):
+            given = _answers(together)
+            for each in await tools.adispatch_all(_calls(together), resumed=given):
+                ended = _outcome(each)
+                is_known = was_carried_out(ended)
+                outcomes.append(await tools.adispatch(ended.call) if is_known else ended)
+    return outcomes
 
 
 def waiting_run(tools: ExecutorHandle, prompt: Prompt) -> RunState | None:
@@ -121,7 +128,8 @@ def answers_among(inbox: Inbox, questions: Iterable[Question]) -> dict[str, Tick
     """Return the answers so far to questions of runs, by ticket; see `answers_to`."""
     return {
         due.question.ticket: TicketAnswer(due.sealed.token, due.answer, due.changes)
-        for due in claimed(inbox, questions, ended=True)
+        for together in _claimed_by_turn(inbox, questions, ended=True)
+        for due in together
     }
 
 
@@ -162,7 +170,7 @@ class Due:
     async def aresumed(self, inbox: Inbox, tools: ExecutorHandle, call: ToolCall) -> Outcome:
         """Resume the call, and return the outcome."""
         outcomes: list[Outcome] = []
-        with self.ending(inbox, outcomes):
+        with _ending(inbox, [self], outcomes):
             token, changes = self.sealed.token, self.changes
             outcome = await tools.aresume(call, token, self.answer, changes=changes)
             if was_carried_out(outcome):
@@ -170,34 +178,68 @@ class Due:
             outcomes.append(outcome)
         return outcomes[0]
 
-    @contextmanager
-    def ending(self, inbox: Inbox, outcomes: list[Outcome]) -> Generator[None]:
-        """Close the question after the block, which adds an outcome.
 
-        The claim is released if the block is interrupted, or if this host lacks the tool.
-        """
-        try:
-            yield
-        except BaseException:
-            inbox.store.release(self.question.ticket, self.holder)
-            raise
-        if outcomes[-1].status is Status.UNKNOWN_TOOL:
-            inbox.store.release(self.question.ticket, self.holder)
+def _calls(together: Sequence[Due]) -> list[ToolCall]:
+    return [due.sealed.call for due in together]
+
+
+def _answers(together: Sequence[Due]) -> dict[str, LaterAnswer]:
+    return {due.sealed.id: (due.sealed.token, due.answer, due.changes) for due in together}
+
+
+def _outcome(ended: Outcome | BaseException) -> Outcome:
+    if isinstance(ended, BaseException):
+        raise ended
+    return ended
+
+
+@contextmanager
+def _ending(inbox: Inbox, together: Sequence[Due], outcomes: list[Outcome]) -> Generator[None]:
+    """Close the questions of a turn after the block, which adds an outcome for each.
+
+    The claims are released if the block is interrupted, or if this host lacks the tool.
+    """
+    try:
+        yield
+    except BaseException:
+        _release(inbox, together)
+        raise
+    for due, outcome in zip(together, outcomes[-len(together) :], strict=True):
+        if outcome.status is Status.UNKNOWN_TOOL:
+            _release(inbox, [due])
         else:
-            inbox.store.end(self.question.ticket, self.end)
+            inbox.store.end(due.question.ticket, due.end)
 
 
-def _due(inbox: Inbox, tools: ExecutorHandle, principal: Principal | None) -> Iterator[Due]:
-    """Yield the calls to resume outside of runs, each claimed."""
+def _release(inbox: Inbox, together: Sequence[Due]) -> None:
+    for due in together:
+        inbox.store.release(due.question.ticket, due.holder)
+
+
+def _due(inbox: Inbox, tools: ExecutorHandle, principal: Principal | None) -> Iterator[list[Due]]:
+    """Yield the calls to resume outside of runs, by turn, each claimed."""
     # Because resuming uses up the answer, only the principal of a call resumes it.
     own = _principal_of(tools)
     if principal not in {None, own}:
-        return iter(())
+        return
     inbox.events.to_session(tools.session)
     inbox.events.to_record()
     questions = inbox.store.questions(session_id=_session_id_of(tools))
     whose = [each for each in questions if each.agent == _agent_of(tools)]
-    return claimed(inbox, [each for each in whose if not each.owner and each.principal == own])
+    mine = [each for each in whose if not each.owner and each.principal == own]
+    yield from _claimed_by_turn(inbox, mine)
+
+
+def _claimed_by_turn(
+    inbox: Inbox, questions: Iterable[Question], *, ended: bool = False
+) -> Iterator[list[Due]]:
+    for rows in by_turn(questions).values():
+        together = list(claimed(inbox, rows, ended=ended))
+        if rows[0].turn and rows[0].diff is not None and len(together) < len(rows):
+            # Because a person has seen the changes of all, a transaction waits for all answers.
+            _release(inbox, together)
+        elif together:
+            yield together
 
 
 def _principal_of(tools: ExecutorHandle) -> Principal | None:

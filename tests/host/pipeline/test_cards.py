@@ -366,11 +366,12 @@ def test_nothing_is_kept_if_the_changes_come_out_differently_after_the_yes():
         assert notes(tools) == ["first", "other"]
 
 
-def test_pending_cannot_keep_a_transaction():
+def test_a_transaction_within_another_cannot_be_pending():
     with opened(Person(ApprovalAnswer.pending())) as host, host.executor() as tools:
-        with pytest.raises(TransactionFailed, match="cannot wait for a later answer"):
-            with tools.transaction("x", approve=True) as work:
-                work.dispatch(ToolCall("note", {"text": "a"}))
+        with tools.transaction("outer") as outer:
+            with pytest.raises(TransactionFailed, match="cannot wait for a later answer"):
+                with outer.transaction("x", approve=True) as work:
+                    work.dispatch(ToolCall("note", {"text": "a"}))
         assert notes(tools) == []
 
 

@@ -1,9 +1,11 @@
-# ruff: noqa: SIM117 - the host is opened before its executors
+# ruff: noqa: PT012, SIM117 - the host is opened before its executors
 """A turn whose questions a person has answered is kept by one decision."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from contextlib import ExitStack
 
 import pytest
 
@@ -12,12 +14,15 @@ from toolstile_hookspecs import (
     ApprovalAnswer,
     Binding,
     PolicyDecision,
+    SnapshotError,
     Status,
     ToolCall,
     ToolContext,
+    TransactionFailed,
     hookimpl,
     tool,
 )
+from toolstile_hookspecs.execution.change_set import ChangeSet
 
 from .test_cards import Note, Person, Till, by_text, notes, ring, send
 
@@ -307,7 +312,8 @@ def test_a_child_keeps_its_turn_as_one(watcher):
     assert len(watcher.ended) == 1
 
 
-def test_a_turn_of_a_stored_session_is_one_entry(tmp_path, watcher):
+def test_a_turn_of_a_stored_session_is_one_entry(tmp_path, watcher, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     store = {"sessions": {"path": tmp_path / "s.db"}}
     settings = Settings(approve_by="turn", plugins=store)
     host = Host(tools=[write], settings=settings, approver=Person(), plugins=[watcher])
@@ -316,3 +322,196 @@ def test_a_turn_of_a_stored_session_is_one_entry(tmp_path, watcher):
         again = host.executor(session_id="s")
         assert notes(again) == ["a", "b"]
     assert len(watcher.ended) == 1
+
+
+# --- answered later
+
+
+RAN = []
+
+
+@tool(contained=True, requires_confirmation=True)
+def once(text: str, context: ToolContext) -> str:
+    """Add a note, and remember each run."""
+    RAN.append(text)
+    context.session[Note].append(Note(text))
+    return f"did {text}"
+
+
+@tool(contained=True)
+def silent(text: str, context: ToolContext) -> str:
+    """Add a note that no rule asks about."""
+    RAN.append(text)
+    context.session[Note].append(Note(f"{len(context.session[Note].all())} {text}"))
+    return f"silently {text}"
+
+
+class Later:
+    """Leaves cards for later, as text that another process can read."""
+
+    def __init__(self):
+        self.kept = []
+
+    def __call__(self, request):
+        return ApprovalAnswer.pending()
+
+    def turn(self, card):
+        self.kept = [
+            (row.call.name, row.arguments, row.call.id, row.token(), row.change_set().to_json())
+            for row in card.rows
+        ]
+        self.diff = card.diff
+        return ApprovalAnswer.pending("t-1", "Wait.")
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """Open hosts that share a store, as processes do."""
+    monkeypatch.chdir(tmp_path)
+    RAN.clear()
+    with ExitStack() as stack:
+
+        def desk(approver, **more):
+            settings = Settings(
+                approve_by="turn",
+                approve_diff=True,
+                approval_key="k" * 40,
+                plugins={"sessions": {"path": str(tmp_path / "s.db")}},
+            )
+            host = Host(tools=[once, silent], settings=settings, approver=approver, **more)
+            return stack.enter_context(host).executor(session_id="s")
+
+        yield desk
+
+
+def resumed(kept, *answers):
+    calls = [ToolCall(name, arguments, id=id_) for name, arguments, id_, _, _ in kept]
+    given = {
+        id_: (token, answer, ChangeSet.from_json(changes))
+        for (_, _, id_, token, changes), answer in zip(kept, answers, strict=True)
+    }
+    return calls, given
+
+
+def leave_turn(desk):
+    later = Later()
+    tools = desk(later)
+    outcomes = tools.dispatch_all(made("once a", "silent b", "once a"))
+    assert notes(tools) == []
+    return later, tools, outcomes
+
+
+def test_a_turn_waits_with_each_of_its_calls(desk):
+    later, _, outcomes = leave_turn(desk)
+    assert {each.status for each in outcomes} == {Status.PENDING}
+    assert {each.approval_ticket for each in outcomes} == {"t-1"}
+    assert outcomes[1].text == (
+        "silent waits for a person's approval. Nothing of it is kept. Wait."
+    )
+    assert len({each.approval_token for each in outcomes}) == 3
+    assert "added 3" in later.diff
+    assert all(json.loads(changes)["version"] == 2 for *_, changes in later.kept)
+
+
+def test_an_approved_turn_is_kept_as_shown_by_another_process_without_a_second_run(desk, watcher):
+    later, _, _ = leave_turn(desk)
+    assert sorted(RAN) == ["a", "a", "b", "b"]  # the second call ran again on the first one's notes
+    RAN.clear()
+    person = Person()
+    tools = desk(person, plugins=[watcher])
+    calls, given = resumed(later.kept, True, True, True)
+    outcomes = tools.dispatch_all(calls, resumed=given)
+    assert [each.text for each in outcomes] == ["did a", "silently b", "did a"]
+    assert notes(tools) == ["a", "1 b", "a"]
+    assert [each.status for each in watcher.ended] == ["committed"]
+    assert (person.cards, person.requests, RAN) == ([], [], [])
+    again = tools.dispatch_all(calls, resumed=given)
+    assert {each.status for each in again} == {Status.DENIED}
+    assert notes(tools) == ["a", "1 b", "a"]
+
+
+def test_the_rest_of_a_refused_turn_is_shown_again(desk):
+    later, _, _ = leave_turn(desk)
+    RAN.clear()
+    person = Person()
+    tools = desk(person)
+    calls, given = resumed(later.kept, True, ApprovalAnswer.deny("not b"), True)
+    outcomes = tools.dispatch_all(calls, resumed=given)
+    assert [each.status for each in outcomes] == ["succeeded", "denied", "succeeded"]
+    assert "not b" in outcomes[1].text
+    assert notes(tools) == ["a", "a"]
+    [card] = person.cards
+    assert "added 2" in card.diff
+    assert RAN == ["a", "a"]  # the rest has run again
+
+
+def test_a_turn_whose_base_has_moved_is_run_and_shown_again(desk):
+    later, _, _ = leave_turn(desk)
+    person = Person()
+    tools = desk(person)
+    tools.dispatch(ToolCall("silent", {"text": "between"}))
+    calls, given = resumed(later.kept, True, True, True)
+    outcomes = tools.dispatch_all(calls, resumed=given)
+    assert notes(tools) == ["0 between", "a", "2 b", "a"]
+    assert all(each.success for each in outcomes)
+    [card] = person.cards
+    assert "2 b" in card.diff
+
+
+def test_one_row_alone_is_asked_about_again(desk):
+    later, _, _ = leave_turn(desk)
+    person = Person()
+    tools = desk(person)
+    (name, arguments, id_, token, changes), *_ = later.kept
+    outcome = tools.resume(
+        ToolCall(name, arguments, id=id_), token, True, changes=ChangeSet.from_json(changes)
+    )
+    assert outcome.success
+    assert len(person.requests) == 1
+    assert "added Note(text='a')" in person.requests[0].diff
+
+
+def test_a_transaction_waits_and_is_kept_as_shown(desk):
+    later = Later()
+    tools = desk(later)
+    with pytest.raises(TransactionFailed, match="waits for a person's approval"):
+        with tools.transaction("trip", approve=True) as work:
+            work.dispatch(ToolCall("silent", {"text": "a"}))
+            work.dispatch(ToolCall("silent", {"text": "b"}))
+    assert notes(tools) == []
+    RAN.clear()
+    calls, given = resumed(later.kept, True, True)
+    other = desk(Person())
+    assert all(each.success for each in other.dispatch_all(calls, resumed=given))
+    assert notes(other) == ["0 a", "1 b"]
+    assert RAN == []
+
+
+def test_files_of_a_turn_are_kept_as_shown(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work" / "a.txt").write_text("one")
+    plugins = {"vfs": {"root": str(tmp_path / "work")}}
+    settings = Settings(approve_by="turn", approve_diff=True, plugins=plugins)
+    later = Later()
+    with Host(settings=settings, approver=later, policies=[Guard()]) as host:
+        with host.executor() as tools:
+            for name in ("b.txt", "c.txt"):
+                assert not (tmp_path / "work" / name).exists()
+            calls = [
+                ToolCall("write_file", {"path": path, "content": path})
+                for path in ("b.txt", "c.txt")
+            ]
+            assert {each.status for each in tools.dispatch_all(calls)} == {Status.PENDING}
+            assert not (tmp_path / "work" / "b.txt").exists()
+            calls, given = resumed(later.kept, True, True)
+            assert all(each.success for each in tools.dispatch_all(calls, resumed=given))
+    assert (tmp_path / "work" / "b.txt").read_text() == "b.txt"
+    assert (tmp_path / "work" / "c.txt").read_text() == "c.txt"
+
+
+def test_an_older_change_set_is_still_read():
+    older = {"tool": "note", "message": "Noted.", "session": "[]", "diff": "x", "version": 1}
+    assert ChangeSet.from_json(json.dumps(older)).together == ()
+    with pytest.raises(SnapshotError, match="version 3"):
+        ChangeSet.from_json(json.dumps({**older, "version": 3}))

@@ -1,3 +1,4 @@
+# ruff: noqa: PT012 - a transaction is a block of several statements
 """The questions of a turn stand in the inbox with one id, each bound to its own call."""
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from toolstile import Executor
+from toolstile import Executor, MarkdownSection, Prompt
+from toolstile.testing import ScriptedModel
 from toolstile_cli.main import main
 from toolstile_hookspecs import Answer, Status, ToolCall, TransactionFailed, tool
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.services.approval_store import QuestionState
+from toolstile_plugins.agent import Agent
 from toolstile_plugins.approval.beside import person
 from toolstile_plugins.approval.grants import Terms
 from toolstile_plugins.inbox import resume_pending
@@ -218,12 +221,161 @@ def test_a_transaction_without_a_refused_row_is_asked_about_again(house: House) 
     assert kept(tools) == ["a"]
 
 
-def test_a_transaction_cannot_wait_for_a_later_answer(house: House) -> None:
-    tools = house.tools(house.host(note, wait="pending", top=TURN))
-    with pytest.raises(TransactionFailed, match="cannot wait for a later answer"):
-        noted(tools, "a")
-    assert inbox_of(tools).waiting() == []
+RUN: list[str] = []
+
+
+@tool(category="write", contained=True)
+def add(text: str, *, context: ToolContext) -> str:
+    """Note a text, on top of those before."""
+    RUN.append(text)
+    context.session[str].append(f"{len(context.session[str].all())} {text}")
+    return f"added {text}"
+
+
+@pytest.fixture
+def left(shared: House) -> Any:
+    """Leave a transaction of three calls, two of them equal; return what opens other hosts."""
+    RUN.clear()
+
+    def opened() -> Executor:
+        return shared.tools(
+            shared.host(add, wait="pending", stored=True, by_default=True, top=TURN)
+        )
+
+    tools = opened()
+    with (
+        pytest.raises(TransactionFailed, match="waits for a person's approval"),
+        tools.transaction("notes", approve=True) as work,
+    ):
+        for text in ("a", "b", "a"):
+            work.dispatch(ToolCall("add", {"text": text}))
     assert kept(tools) == []
+    assert RUN == ["a", "b", "a"]
+    RUN.clear()
+    return opened
+
+
+def test_a_transaction_is_kept_as_shown_by_another_process_once_all_is_answered(left: Any) -> None:
+    desk = left()
+    first, second, third = rows(desk)
+    assert all("added 3" in row.diff for row in (first, second, third))
+    for row in (third, first):
+        give(desk, row)
+        assert resume_pending(left()) == []
+    give(desk, second)
+    outcomes = resume_pending(left())
+    assert [each.text for each in outcomes] == ["added a", "added b", "added a"]
+    assert kept(left()) == ["0 a", "1 b", "2 a"]
+    assert RUN == []
+    assert resume_pending(left()) == []
+    states = {inbox_of(desk).store.get(row.ticket).state for row in (first, second, third)}
+    assert states == {QuestionState.RESUMED}
+
+
+def test_the_rest_of_a_transaction_is_asked_about_again(left: Any) -> None:
+    desk = left()
+    first, second, third = rows(desk)
+    give(desk, second, Answer.DENIED)
+    give(desk, first)
+    give(desk, third)
+    statuses = [each.status for each in resume_pending(left())]
+    assert statuses == ["pending", "denied", "pending"]
+    assert RUN == ["a", "a"]
+    RUN.clear()
+    again = rows(desk, 2)
+    assert all("added 2" in row.diff for row in again)
+    for row in again:
+        give(desk, row)
+    assert [each.text for each in resume_pending(left())] == ["added a", "added a"]
+    assert kept(left()) == ["0 a", "1 a"]
+    assert RUN == []
+
+
+def test_a_transaction_that_comes_again_takes_its_answers(left: Any) -> None:
+    tools = left()
+    first, second, third = rows(tools)
+    give(tools, first)
+
+    def again() -> None:
+        with tools.transaction("notes", approve=True) as work:
+            for text in ("a", "b", "a"):
+                work.dispatch(ToolCall("add", {"text": text}))
+
+    with pytest.raises(TransactionFailed, match="waits for a person's approval"):
+        again()
+    assert {row.ticket for row in rows(tools, 2)} == {second.ticket, third.ticket}
+    give(tools, second)
+    give(tools, third)
+    again()
+    assert kept(tools) == ["0 a", "1 b", "2 a"]
+    assert resume_pending(left()) == []
+
+
+def test_a_turn_with_a_diff_waits_and_is_kept_as_shown(shared: House) -> None:
+    RUN.clear()
+    top = {**TURN, "approve_diff": True}
+
+    @tool(category="write", contained=True, requires_confirmation=True)
+    def ask(text: str, *, context: ToolContext) -> str:
+        """Note a text."""
+        RUN.append(text)
+        context.session[str].append(text)
+        return f"asked {text}"
+
+    def opened() -> Executor:
+        return shared.tools(shared.host(ask, wait="pending", stored=True, by_default=True, top=top))
+
+    tools = opened()
+    outcomes = tools.dispatch_all([ToolCall("ask", {"text": text}) for text in ("a", "b", "a")])
+    assert {each.status for each in outcomes} == {Status.PENDING}
+    tickets = {row.ticket for row in rows(tools)}
+    assert {each.approval_ticket for each in outcomes} == tickets
+    assert "together" in outcomes[0].text
+    for row in rows(tools):
+        give(tools, row)
+    RUN.clear()
+    assert [each.text for each in resume_pending(opened())] == ["asked a", "asked b", "asked a"]
+    assert (kept(opened()), RUN) == (["a", "b", "a"], [])
+
+
+@tool(category="write", contained=True, requires_confirmation=True)
+def jot(text: str, *, context: ToolContext) -> str:
+    """Note a text."""
+    RUN.append(text)
+    context.session[str].append(text)
+    return f"jotted {text}"
+
+
+JOTTING = Prompt.of("tests", "desk", [MarkdownSection(key="desk", title="Desk", tools=[jot])])
+
+
+def test_a_run_waits_for_all_rows_and_keeps_them_as_shown(shared: House) -> None:
+    RUN.clear()
+    top = {**TURN, "approve_diff": True}
+
+    def opened() -> Any:
+        return shared.host(jot, wait="pending", stored=True, by_default=True, top=top)
+
+    def agent(host: Any, *replies: Any) -> Any:
+        return Agent[str](JOTTING, adapter=ScriptedModel(*replies), host=host)
+
+    calls = [("jot", {"text": text}) for text in ("a", "b", "a")]
+    first, _ = agent(opened(), calls).execute("Jot.", session_id="s")
+    assert [outcome.call.name for outcome in first.waiting] == ["jot"] * 3
+    desk = shared.tools(opened())
+    first_row, *others = rows(desk)
+    give(desk, first_row)
+    host = opened()
+    again = agent(host, "Done.").execute(None, session_id="s")[0]
+    assert again.stop_reason == "pending"
+    assert kept(desk) == []
+    for row in others:
+        give(desk, row)
+    RUN.clear()
+    host = opened()
+    result = agent(host, "Done.").execute(None, session_id="s")[0]
+    assert (result.text, RUN) == ("Done.", [])
+    assert kept(shared.tools(host)) == ["a", "b", "a"]
 
 
 def test_the_answer_to_a_transaction_that_died_resumes_nothing(house: House) -> None:

@@ -137,7 +137,7 @@ async def test_a_transaction_is_shown_with_one_diff():
     assert "added 2" in second.message
 
 
-async def test_a_client_that_answers_later_cannot_keep_a_transaction():
+async def test_a_transaction_waits_for_a_client_that_answers_later():
     async with served(Person(), mode="auto") as client:
         told = await result_of(client, "note_all", "a")
-    assert "cannot wait for a later answer" in told
+    assert "waits for a person's approval" in told
