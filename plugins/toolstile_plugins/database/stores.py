@@ -6,11 +6,11 @@ import threading
 from typing import TYPE_CHECKING
 
 from toolstile_plugins.database.settings import DatabaseSettings
-from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.postgres_database import PostgresDatabase
     from toolstile_plugins.database.session_store import FileSessions, PostgresSessions
+    from toolstile_plugins.ledger.stores.memory import MemoryStore
     from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
 
@@ -57,6 +57,8 @@ class DatabaseStores:
         """Return the one store of effects."""
         with self._lock:
             if self._ledger is None and self._settings.memory:
+                from toolstile_plugins.ledger.stores.memory import MemoryStore  # loads the ledger
+
                 self._ledger = MemoryStore()
             elif self._ledger is None:
                 from toolstile_plugins.ledger.stores.postgres import PostgresStore

@@ -7,8 +7,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from toolstile_plugins.vfs import paths
-
 MIB: Final = 1024 * 1024
 
 Positive = Annotated[int, Field(gt=0, strict=True)]
@@ -63,6 +61,8 @@ class SandboxSettings(BaseModel):
     @classmethod
     def _canonical(cls, hidden: tuple[str, ...]) -> tuple[str, ...]:
         try:
+            from toolstile_plugins.vfs import paths  # late: few configurations hide paths
+
             found = tuple(paths.canonical(path) for path in hidden)
         except OSError as error:
             raise ValueError(str(error)) from None

@@ -47,7 +47,6 @@ def test_a_look_at_records_imports_no_plugin_that_has_no_part_in_it(loaded, comm
     assert "record" in ours
     assert not ours & {"ledger", "mcp", "planning", "sessions", "vfs"}
     assert "toolstile_plugins.isolation.parent" not in found
-    assert "toolstile_plugins.record.replayer" not in found
 
 
 def test_a_look_at_records_takes_tools_that_declare_isolation(tmp_path, monkeypatch):

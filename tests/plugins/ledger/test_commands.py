@@ -262,7 +262,7 @@ def test_what_has_happened_cannot_be_told_not_to_have_when_its_tool_returns_some
     resolving = ("ledger", "resolve", "--plugin", "shop.py", entry["key"])
     told = toolstile(shop, *resolving, "--not-done", ok=False)
     assert f"The call {entry['key']} is done: it has happened" in told
-    assert "order returns something else by now" in told
+    assert "order now returns another type than the recorded one" in told
     assert "--done --value JSON" in told
     assert f"toolstile ledger invalidate '{entry['key']}'" in told
     assert "done" in toolstile(shop, "ledger", "list")
