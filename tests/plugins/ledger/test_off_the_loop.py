@@ -94,7 +94,7 @@ def test_nor_does_what_opens_the_ledger(tmp_path: Path, monkeypatch: pytest.Monk
             made.append(threading.current_thread() is threading.main_thread())
             super().__init__()
 
-    monkeypatch.setattr("toolstile_plugins.database.stores.MemoryStore", Noted)
+    monkeypatch.setattr("toolstile_plugins.ledger.stores.memory.MemoryStore", Noted)
     settings = Settings(plugins={"database": {"memory": True}})
     with (
         Host(discover=["database", "ledger"], settings=settings, tools=[charge]) as host,
