@@ -280,7 +280,7 @@ def toolstile_commands():
         (NO_SUCH_TYPE, "settings", "settings, Settings, names flot, which is not defined"),
         (NO_DOCSTRING, "settings", "Settings has no docstring"),
         (INTERNAL, "imports", r"imports toolstile\.host \(line 7\), which may change"),
-        (NO_SCHEMA, "tool warm", "The JSON Schema of its params is not valid .*\"number-ish\""),
+        (NO_SCHEMA, "tool warm", 'The JSON Schema of its params is not valid .*"number-ish"'),
         (NO_RESULT_SCHEMA, "tool warm", "Its result has no JSON Schema: Cannot generate"),
         (NO_PROMPT, "prompt", "nobody"),
         (BROKEN_SETUP, "prompt", "cannot be rendered, or set up: ZeroDivisionError"),
