@@ -330,10 +330,15 @@ class Lease:
     def _lose(self, claim: Claim, reason: str) -> None:
         """Record that the effect may have happened, and is owed an undo if there is one."""
         store: Any = self.ledger.store
-        if claim.owed_id:
-            store.owe(self._with_result(), reason, EffectState.CLAIMED)
-        else:
+        if not claim.owed_id:
             store.mark_unknown(claim.key, claim.effect_id, reason)
+        elif not store.owe(self._with_result(), reason, EffectState.CLAIMED):
+            # Its undo may have come before the effect, because this process had lost its lease. It
+            # is owed again, under a key of its own.
+            late = self._with_result()._replace(key=f"{claim.key}/{claim.effect_id}")
+            store.claim(late, now=late.created_at)
+            store.owe(late, reason, EffectState.CLAIMED)
+            self._end.then(partial(self._refund, late.key))
 
     def rollback(self) -> None:
         """Settle a nested call that had succeeded; the hook settles all other calls."""
@@ -438,7 +443,7 @@ class Lease:
             except Exception as error:
                 raise wording.unwritten(name, wording.failure(ledger.store, error)) from error
             if not kept and is_whole:
-                self._state = _OVER
+                self._state = _CLAIMED if claim.owed_id else _OVER
                 self._forget()
                 raise wording.lost(name)
             self._state = _RECORDED

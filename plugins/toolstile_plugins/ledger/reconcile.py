@@ -313,16 +313,11 @@ async def _undo_effect(
     if entry.claim.owed_id is None:
         return Reconciled.cannot_tell("Its params were not kept: its tool had no undo then.")
     effect_id, given, value = json.loads(entry.claim.params or b"")
-    # A call that is withdrawn cannot begin after its undo.
-    if (
-        dispatcher is not None
-        and (
-            await asyncio.to_thread(dispatcher.find, effect_id)
-            or await asyncio.to_thread(dispatcher.withdraw, effect_id)
-        )
-        is None
-    ):
-        return Reconciled.cannot_tell(_ON_WORKER)
+    if dispatcher is not None:
+        outcome = await asyncio.to_thread(dispatcher.find, effect_id)
+        # A call that is withdrawn cannot begin after its undo.
+        if not (outcome or await asyncio.to_thread(dispatcher.withdraw, effect_id)):
+            return Reconciled.cannot_tell(_ON_WORKER)
     params = tool.params_codec.decode(json.dumps(given))
     result = None if value is None else tool.result_codec.decode(json.dumps(value))
     undone = await _called(tool.undo, params, result, effect_id, context)

@@ -96,7 +96,10 @@ def opened(stack: ExitStack) -> Executor:
     host = Host(
         discover=False,
         plugins=[ledger_plugin, undo_plugin],
-        settings=Settings(plugins={"undo": {"path": base.folder / "undo"}}),
+        # In a database, the claims of killed processes lapse only after a second.
+        settings=Settings(
+            plugins={"undo": {"path": base.folder / "undo"}, "ledger": {"reconcile_every": 0.5}}
+        ),
         tools=[*base.TOOLS, pay],
         resources=resources,
     )

@@ -46,6 +46,7 @@ class Shop:
         self.failures = 0
         self.results: list[object] = []
         self.before_refund: Callable[[], object] = lambda: None
+        self.before: Callable[[str], object] = lambda key: None
         self.during: Callable[[str], object] = lambda key: None
         text = CONFIGURATION.format(folder=folder) + more.format(folder=folder)
         self.file = folder / "toolstile.toml"
@@ -77,6 +78,7 @@ class Shop:
                 """Pay at the bank."""
                 key = effect_key(context)
                 assert key is not None
+                self.before(key)
                 receipt = self.bank.pay(key, purpose)
                 self.during(key)
                 if fails:
@@ -237,20 +239,24 @@ class TestCalls:
         shop.wait(lambda: shop.states == ["undone"])
         assert shop.bank.balance("rail") == 0
 
-    def test_a_call_cannot_record_an_effect_whose_undo_has_begun(self, shop: Shop) -> None:
+    @pytest.mark.parametrize("moment", ["before", "during"])
+    def test_a_call_cannot_record_an_effect_whose_undo_has_begun(
+        self, shop: Shop, moment: str
+    ) -> None:
         def lose(key: str) -> None:
             # As if its lease had lapsed in a database.
             (entry,) = shop.store.entries()
             assert shop.store.mark_unknown(entry.claim.key, key, "It has lapsed.")
             assert [each.found for each in self.undo_all(shop)] == ["undone"]
 
-        shop.during = lose
+        setattr(shop, moment, lose)
         trip = shop.work.transaction("a trip")
         shop.call("add_line", trip, text="a line")
         assert shop.call("pay", trip, purpose="rail").success
         with pytest.raises(TransactionFailed, match="its claim was taken away"):
             trip.commit()
-        assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
+        assert (set(shop.states), shop.bank.balance("rail")) == ({"undone"}, 0)
+        assert [line.split(" ")[0] for line in shop.bank.lines()] == ["pay", "refund"]
         assert shop.work.session[Line].all() == ()
 
     def test_two_processes_do_not_undo_one_effect_twice(self, shop: Shop) -> None:
