@@ -94,7 +94,10 @@ class Card(BatchOrder):
         if self.work is None:
             self.work = executor.transaction("turn") if self._is_one(call) else False
             if self.work:
-                self.work.within.approves = self.work.within.is_turn = True
+                root = self.work.within
+                # Because calls run again without a refused row, no effect outside is on its card.
+                root.is_turn = True
+                root.approves = all(each.tool.contained for each in self.calls if not each.ended)
         if self.work:
             # Because the decision of the turn, not that of the call, would use the token up.
             yield from use_up_now(call)
@@ -114,10 +117,11 @@ class Card(BatchOrder):
             each.asks or each.resumption or _may_be_asked_about(each) for each in left
         )
         within = call.executor.within
+        can_undo = not any(each.asks for each in left)
         return (
             is_asked
             and len(left) > 1
-            and all(each.tool.contained for each in left)
+            and all(each.tool.contained or (can_undo and each.tool.undo) for each in left)
             and not (call.executor.dry_run or (within is not None and within.approves))
         )
 

@@ -13,6 +13,7 @@ from toolstile import Host, Settings
 from toolstile_hookspecs import (
     ApprovalAnswer,
     Binding,
+    IdempotencyConfig,
     PolicyDecision,
     SnapshotError,
     Status,
@@ -175,6 +176,52 @@ def test_a_turn_that_conflicts_is_an_error_of_each_of_its_calls(run, watcher):
     assert all("Nothing" in each.text or "not kept" in each.text for each in outcomes)
     assert {each.is_error for each in outcomes} == {True}
     assert watcher.ended[0].status == "conflict"
+
+
+@pytest.mark.parametrize("diff", [False, True])
+@pytest.mark.parametrize("moves", [False, True])
+def test_an_effect_that_can_be_undone_is_part_of_the_turn(
+    diff, moves, watcher, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    paid, refunded = [], []
+
+    def refund(params, result, key, context):
+        refunded.append(params.text)
+
+    @tool(
+        category="side_effect",
+        idempotency=IdempotencyConfig(),
+        undo=refund,
+        requires_confirmation=True,
+    )
+    def pay(text: str, context: ToolContext) -> str:
+        """Pay."""
+        if moves:
+            elsewhere.dispatch(ToolCall("note", {"text": "other"}))
+        paid.append(text)
+        return f"paid {text}"
+
+    settings = Settings(
+        approve_by="turn",
+        approve_diff=diff,
+        plugins={"ledger": {"path": str(tmp_path / "l.db"), "reconcile_every": 0}},
+    )
+    host = Host(
+        tools=[pay, count, write, note], settings=settings, approver=Person(), plugins=[watcher]
+    )
+    with host, host.executor() as tools, host.executor(session=tools.session) as elsewhere:
+        outcomes = tools.dispatch_all(made("count n", "pay a", "write b"))
+        if diff:  # each is kept alone, because the diff is shown after the effect
+            assert watcher.ended == []
+            assert refunded == []
+        elif moves:
+            assert [each.status for each in outcomes] == [Status.CONFLICT] * 3
+            assert (paid, refunded, notes(tools)) == (["a"], ["a"], ["other"])
+        else:
+            assert [each.text for each in outcomes] == ["counted 1", "paid a", "wrote b"]
+            assert (paid, refunded, notes(tools)) == (["a"], [], ["0n", "b"])
+            assert [each.status for each in watcher.ended] == ["committed"]
 
 
 class Guard:

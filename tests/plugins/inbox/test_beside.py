@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.plugins.pseudo_terminal import terminals
 
-from toolstile_hookspecs import Answer
+from toolstile_hookspecs import Answer, ToolCall
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import Inbox
@@ -234,6 +234,18 @@ def test_always_is_a_grant(at, house):
     grants = house.tools(host).resources.get(InboxGrants)
     (grant,) = grants.all()
     assert (grant.via, grant.by.id, grant.digest) == ("terminal", at.by, None)
+
+
+def test_a_turn_is_asked_about_row_by_row(at, house):
+    tools = house.tools(house.host(ask=["terminal"], top={"approve_by": "turn"}))
+    calls = [ToolCall("pay", {"to": name, "amount": 5}) for name in ("ada", "eve", "ada")]
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(tools.dispatch_all, calls)
+        for answer in ("approved", "approved", "denied"):
+            at.say(answer)
+        statuses = [outcome.status for outcome in running.result()]
+    assert statuses == ["succeeded", "succeeded", "denied"]
+    assert len({row.turn for row in inbox_of(tools).store.questions({*QuestionState})}) == 1
 
 
 @pytest.mark.slow
