@@ -87,7 +87,13 @@ class ToolSelector:
         """Tell whether a tool is one of them; found once per tool."""
         found = self._known.get(tool)
         if found is None:
-            found = self._known[tool] = self._fits(tool)
+            found = self._known[tool] = (
+                (self.tools is None or any(fits(tool, name) for name in self.tools))
+                and (self.tags is None or not self.tags.isdisjoint(tool.tags))
+                and (self.servers is None or tool.origin in self.servers)
+                and (self.category is None or tool.category in self.category)
+                and (self.consequence is None or tool.consequence in self.consequence)
+            )
         return found
 
     def missing(self, tools: Iterable[Tool[Any, Any]]) -> list[str]:
@@ -129,15 +135,6 @@ class ToolSelector:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_known"}
-
-    def _fits(self, tool: Tool[Any, Any]) -> bool:
-        return (
-            (self.tools is None or any(fits(tool, name) for name in self.tools))
-            and (self.tags is None or not self.tags.isdisjoint(tool.tags))
-            and (self.servers is None or tool.origin in self.servers)
-            and (self.category is None or tool.category in self.category)
-            and (self.consequence is None or tool.consequence in self.consequence)
-        )
 
 
 def fits(tool: Tool[Any, Any], name: str) -> bool:

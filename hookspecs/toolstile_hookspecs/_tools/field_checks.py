@@ -231,17 +231,13 @@ def typed_examples(
                 refused = str(error)
         for field, reason in (("input", refused), ("output", result.fits(example.output))):
             if reason is not None:
+                text = " ".join(reason.removesuffix(RETRY).split())
+                for beginning in ("Invalid arguments: ", "- ", "arguments: "):
+                    text = text.removeprefix(beginning)
                 what = f"example {example.description!r}: its {field} does not fit"
-                faults.append(f"{what}: {_shown(reason)}")
+                faults.append(f"{what}: {text}")
         typed.append(dataclasses.replace(example, input=given))
     return tuple(typed), faults
-
-
-def _shown(reason: str) -> str:
-    text = " ".join(reason.removesuffix(RETRY).split())
-    for beginning in ("Invalid arguments: ", "- ", "arguments: "):
-        text = text.removeprefix(beginning)
-    return text
 
 
 def key_faults(idempotency: Any, params: ValueCodec) -> list[str]:

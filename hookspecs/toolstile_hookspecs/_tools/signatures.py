@@ -80,8 +80,16 @@ def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) ->
     annotated = hints.get(first.name, ANYTHING) if first is not None else ANYTHING
     if result is ANYTHING:
         _refuse_lost_return(read.signature, hints, owner)
-    hint = hints.get("return", ANYTHING)
-    _refuse_plain(owner, hint)
+    hint = inner = hints.get("return", ANYTHING)
+    while get_origin(inner) in {Awaitable, Coroutine}:
+        inner = get_args(inner)[-1]
+    plain = isinstance(inner, type) and not issubclass(inner, ToolResult)
+    if plain and get_origin(inner) is None and inner not in {ANYTHING, object}:
+        type_ = describe(_none(inner))
+        raise DefinitionError(
+            f"{owner}: its handler returns {type_}, not a ToolResult; let it return "
+            f"ToolResult[{type_}], as ToolResult.ok(...), or make a tool of it with @tool."
+        )
     returned = _result_of(hint)[0]
     return Signature(
         invoke=handler,
@@ -166,19 +174,6 @@ def read_function(
 
     full_form = invoke if "context" in signature.parameters else invoke_alone
     return Signature(full_form, type_, result, is_async_callable(function), wraps)
-
-
-def _refuse_plain(owner: str, hint: Any) -> None:
-    """Refuse a full form that clearly returns something other than a `ToolResult`."""
-    while get_origin(hint) in {Awaitable, Coroutine}:
-        hint = get_args(hint)[-1]
-    plain = isinstance(hint, type) and not issubclass(hint, ToolResult)
-    if plain and get_origin(hint) is None and hint not in {ANYTHING, object}:
-        type_ = describe(_none(hint))
-        raise DefinitionError(
-            f"{owner}: its handler returns {type_}, not a ToolResult; let it return "
-            f"ToolResult[{type_}], as ToolResult.ok(...), or make a tool of it with @tool."
-        )
 
 
 def _refuse_lost_return(signature: inspect.Signature, hints: Mapping[str, Any], owner: str) -> None:

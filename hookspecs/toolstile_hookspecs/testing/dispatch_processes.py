@@ -222,18 +222,14 @@ class Kills:
 
     def _kill(self, victim: Any) -> None:
         if self.number % STOPPED_EVERY == 1 and hasattr(signal, "SIGSTOP"):
-            _let_stand_still(victim)
+            os.kill(victim.pid, signal.SIGSTOP)
+            time.sleep(STANDSTILL)
+            os.kill(victim.pid, signal.SIGCONT)
+            # It may continue its calls, and record outcomes.
+            time.sleep(random.uniform(0, LATEST))
         victim.kill()
         victim.join()
         self.number += 1
         self.met |= self._processes.running(victim.pid)
         self._workers.remove(victim)
         self._workers.append(self._processes.worker(AT_ONCE))
-
-
-def _let_stand_still(worker: Any) -> None:
-    os.kill(worker.pid, signal.SIGSTOP)
-    time.sleep(STANDSTILL)
-    os.kill(worker.pid, signal.SIGCONT)
-    # It may continue its calls, and record outcomes.
-    time.sleep(random.uniform(0, LATEST))

@@ -295,8 +295,14 @@ class Scene:
     def tools(self, session: str | None = None) -> Generator[ExecutorHandle]:
         """Open an executor, in a session from its JSON where that is given."""
         host = self.open_host(_Limit(), self.watcher, approver=_later, **self.options)
-        functions = self.functions
-        tools = self.desk.own() if functions is None else self._asking(functions)
+        tools = self.desk.own()
+        if (functions := self.functions) is not None:
+            given: dict[str, Mapping[str, Any]] = {
+                "erase": {"requires_confirmation": True},
+                "hurry": {"timeout": 0.05},
+            }
+            made = self.agent.foreign_tools(functions)
+            tools = [replace(each, **given.get(each.name, {})) for each in made]
         more = {} if session is None else {"session": host.session(session, kinds=[Order])}
         with host.executor(tools=tools, **more) as made:
             yield made
@@ -305,14 +311,6 @@ class Scene:
     def functions(self) -> list[Callable[..., Any]] | None:
         """The functions of the agent's own tools, None if it has ours."""
         return self.desk.functions() if self.is_foreign else None
-
-    def _asking(self, functions: Sequence[Callable[..., Any]]) -> list[Tool[Any, Any]]:
-        given: dict[str, Mapping[str, Any]] = {
-            "erase": {"requires_confirmation": True},
-            "hurry": {"timeout": 0.05},
-        }
-        made = self.agent.foreign_tools(functions)
-        return [replace(each, **given.get(each.name, {})) for each in made]
 
     def run(self, tools: ExecutorHandle, *turns: Sequence[ToolCall]) -> AgentRun:
         return asyncio.run(self.agent.run(tools, turns, self.functions))

@@ -186,7 +186,7 @@ class EveryOutcome:
     def __init__(self) -> None:
         self.over = threading.Event()
         """Set at the end of a test: running handlers end."""
-        handlers = {
+        handlers: dict[str, Any] = {
             "succeeded": _succeed,
             "failed": _fail,
             "error": _raising(lambda: OSError(f"No way in with {SECRET}.")),
@@ -199,7 +199,16 @@ class EveryOutcome:
                 ("invalid", "denied", "pending", "cancelled", "commit_failed", "unknown"), _succeed
             ),
         }
-        self._tools = tuple(_tool(name, handler) for name, handler in handlers.items())
+        self._tools = tuple(
+            Tool[Login, Ticket](
+                name=name,
+                description=f"End as {name}.",
+                handler=handler,
+                requires_confirmation=name == "pending",
+                timeout=0.05 if name == "timed_out" else LONG,
+            )
+            for name, handler in handlers.items()
+        )
 
     @hookimpl
     def toolstile_sections(self) -> list[MarkdownSection]:
@@ -274,16 +283,6 @@ def dispatched(bench: Bench, call: ToolCall) -> tuple[str, str]:
         event = bench.events[-1]
         return event.status.value, event.text
     return outcome.status.value, outcome.text
-
-
-def _tool(name: str, handler: Any) -> Tool[Any, Any]:
-    return Tool[Login, Ticket](
-        name=name,
-        description=f"End as {name}.",
-        handler=handler,
-        requires_confirmation=name == "pending",
-        timeout=0.05 if name == "timed_out" else LONG,
-    )
 
 
 def _succeed(params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG001 - a handler

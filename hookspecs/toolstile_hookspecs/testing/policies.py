@@ -186,7 +186,11 @@ class PolicyContract(PluginContract, policy=None, prepare=("bench",)):
         for name, arguments in calls:
             for is_cancelled in (False, True):
                 caplog.clear()
-                status = _dispatched(open_with, name, arguments, is_cancelled=is_cancelled)
+                # Cancelled at its end, the admitted call is rolled back.
+                cancelling, stop = CancelAtTheEnd(), Cancellation()
+                bench = open_with(cancelling)
+                cancelling.stop = stop if is_cancelled else None
+                status = bench.dispatch(ToolCall(name, arguments, cancellation=stop)).status
                 shown = f"{_shown(name, arguments)} {'cancelled' if is_cancelled else status}"
                 assert not complaints(caplog), f"{shown}: {complaints(caplog)[0]}"
                 assert status is not Status.ERROR, f"{shown}: {caplog.text}"
@@ -235,16 +239,6 @@ class Asking:
     def _look(self, tool: AnyTool, params: Any, context: ToolContext) -> None:
         self.state.append(context.session.snapshot().to_json())
         self.params.append(tool.params_codec.encode(params))
-
-
-def _dispatched(
-    open_with: OpenBench, name: str, arguments: Mapping[str, Any], *, is_cancelled: bool
-) -> Status:
-    """Call a stand-in; cancelled at its end, the admitted call is rolled back."""
-    cancelling, stop = CancelAtTheEnd(), Cancellation()
-    bench = open_with(cancelling)
-    cancelling.stop = stop if is_cancelled else None
-    return bench.dispatch(ToolCall(name, arguments, cancellation=stop)).status
 
 
 def _asked(open_with: OpenBench, policy: Any, name: str, arguments: Mapping[str, Any]) -> Asking:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, ClassVar, Final
 
 import pytest
@@ -162,7 +162,12 @@ class ToolSuiteContract(PluginContract, plugin=None, prepare=("bench", "tool"), 
                 outcome = open_for(tool).dispatch(ToolCall(tool.name, arguments))
                 shown = f"{tool.name} {json.dumps(arguments)}"
                 assert outcome.success, f"{shown} ended as {outcome.status}: {outcome.text}"
-                faults += [f"{shown} {each}" for each in _misfits(tool, outcome.result.value)]
+                written = tool.result_codec.encode(outcome.result.value)
+                validator = bounded_validator(tool.result_codec.schema())
+                faults += [
+                    f"{shown} gave {written.decode()}; its type does not allow this: {each.message}"
+                    for each in validator.iter_errors(json.loads(written))
+                ]
         assert not faults, "\n".join(faults)
 
     # --- arguments that do not fit ---
@@ -188,7 +193,8 @@ class ToolSuiteContract(PluginContract, plugin=None, prepare=("bench", "tool"), 
     ) -> None:
         for tool in suite:
             for arguments in self._calls(tool)[:1]:
-                if takes_no_others(tool):
+                # All but some foreign schemas refuse unknown arguments.
+                if tool.params_codec.schema().get("additionalProperties") is False:
                     given = {**arguments, UNKNOWN: 1}
                     _assert_refused(tool, given, [UNKNOWN], open_for(tool), outside)
 
@@ -272,13 +278,6 @@ def _arguments(tool: AnyTool, given: Any) -> dict[str, Any]:
     return dict(json.loads(tool.params_codec.encode(given)))
 
 
-def _misfits(tool: AnyTool, value: Any) -> Iterator[str]:
-    written = tool.result_codec.encode(value)
-    validator = bounded_validator(tool.result_codec.schema())
-    for error in validator.iter_errors(json.loads(written)):
-        yield f"gave {written.decode()}; its type does not allow this: {error.message}"
-
-
 def _assert_left_alone(
     tool: AnyTool, call: ToolCall, status: Status, bench: Bench, outside: Callable[[Bench], object]
 ) -> str:
@@ -309,7 +308,9 @@ def wrong_arguments(tool: Tool[Any, Any]) -> dict[str, Any]:
     schema = tool.params_codec.schema()
     wrong: dict[str, Any] = {}
     for name, of_name in schema.get("properties", {}).items():
-        refused = [each for each in _CANDIDATES if not _takes(of_name, schema, each)]
+        whole = {"allOf": [of_name], "$defs": schema.get("$defs", {})}
+        validator = bounded_validator(whole)
+        refused = [each for each in _CANDIDATES if not validator.is_valid(each)]
         if refused:
             wrong[name] = refused[0]
     return wrong
@@ -318,13 +319,3 @@ def wrong_arguments(tool: Tool[Any, Any]) -> dict[str, Any]:
 def required_arguments(tool: Tool[Any, Any]) -> list[str]:
     """Return the names of the arguments that must be given."""
     return list(tool.params_codec.schema().get("required", ()))
-
-
-def takes_no_others(tool: Tool[Any, Any]) -> bool:
-    """Tell whether unknown arguments are refused, as all but some foreign schemas have it."""
-    return tool.params_codec.schema().get("additionalProperties") is False
-
-
-def _takes(part: Any, schema: Mapping[str, Any], value: object) -> bool:
-    whole = {"allOf": [part], "$defs": schema.get("$defs", {})}
-    return bool(bounded_validator(whole).is_valid(value))

@@ -115,7 +115,13 @@ def _scan() -> Iterator[PluginSource]:
 
 def load_file(path: Path) -> ModuleType:
     """Return a file's module, imported again each time; a `PluginFault` stands for any error."""
-    _check_file(path)
+    if path.suffix != ".py":
+        raise PluginFault(f"{path} is not a Python file.", "Name a file that ends in .py.")
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        cause = f"{path} cannot be read: {error.strerror}."
+        raise PluginFault(cause, "Name a file that can be read.") from error
     # Two files of one name stay apart, and none takes the place of an installed module.
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
     name = f"toolstile_file_{digest}_{path.stem}"
@@ -143,16 +149,6 @@ def forget(module: object) -> None:
     """Drop a module that `load_file` has made, when its plugin is not taken."""
     if isinstance(module, ModuleType) and sys.modules.get(module.__name__) is module:
         del sys.modules[module.__name__]
-
-
-def _check_file(path: Path) -> None:
-    if path.suffix != ".py":
-        raise PluginFault(f"{path} is not a Python file.", "Name a file that ends in .py.")
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        cause = f"{path} cannot be read: {error.strerror}."
-        raise PluginFault(cause, "Name a file that can be read.") from error
 
 
 def refuse_newer(stated: object, origin: PluginSource) -> None:

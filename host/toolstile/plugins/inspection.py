@@ -217,7 +217,19 @@ def _check(plugin: object, name: str, hooks: Mapping[str, tuple[str, ...]]) -> N
     if hook in hooks:
         function: Callable[..., Any] = getattr(plugin, name)
         _check_form(hook, function, options)
-        _check_arguments(hook, function, plugin, hooks[hook])
+        for parameter in inspect.signature(function).parameters.values():
+            is_plain = parameter.kind in {
+                parameter.POSITIONAL_ONLY,
+                parameter.POSITIONAL_OR_KEYWORD,
+            }
+            if is_plain and parameter.name not in hooks[hook]:
+                raise _no_such_argument(hook, parameter.name, plugin, hooks[hook])
+            if not is_plain or parameter.default is not parameter.empty:
+                raise PluginFault(
+                    f"{hook} takes {parameter}, but an argument of a hook has no default, no * and "
+                    "no **: the host gives each that is named.",
+                    f"Name those it wants of {_listed(hooks[hook])}, and nothing else.",
+                )
     elif not options.get("optionalhook"):
         near = _nearest_hook(hook, hooks)
         known = ", ".join(sorted(hooks))
@@ -302,25 +314,6 @@ def _right_form(hook: str) -> str:
         f"Write it with {written}, and return the answer; to go around a call as a whole, return a "
         "context manager from toolstile_trace."
     )
-
-
-def _check_arguments(
-    hook: str, function: Callable[..., Any], plugin: object, known: tuple[str, ...]
-) -> None:
-    for parameter in inspect.signature(function).parameters.values():
-        name = parameter.name
-        is_plain = parameter.kind in {
-            parameter.POSITIONAL_ONLY,
-            parameter.POSITIONAL_OR_KEYWORD,
-        }
-        if is_plain and name not in known:
-            raise _no_such_argument(hook, name, plugin, known)
-        if not is_plain or parameter.default is not parameter.empty:
-            raise PluginFault(
-                f"{hook} takes {parameter}, but an argument of a hook has no default, no * and no "
-                "**: the host gives each that is named.",
-                f"Name those it wants of {_listed(known)}, and nothing else.",
-            )
 
 
 def _no_such_argument(hook: str, name: str, plugin: object, known: tuple[str, ...]) -> PluginFault:

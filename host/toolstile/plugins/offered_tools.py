@@ -184,18 +184,15 @@ class ToolOffers:
 
         Raises `ConfigurationError` for a table that does not fit its tool.
         """
-        if configuration.tools:
-            prompt = self._corrected(prompt, configuration.tools)
+        if tables := configuration.tools:
+            tools = [tool for section in prompt.everywhere() for tool in section.tools]
+            names = {name for tool in tools for name in tool.policy_names}
+            for name in sorted(tables):
+                if not any(fits(tool, name) for tool in tools):
+                    self._warn(f"[tools.{name}] corrects no tool{suggest(name, names) or '.'}")
+            if twins := {tool: _corrected(tool, tables) for tool in tools}:
+                prompt = changed_prompt(prompt, twins.__getitem__)
         return self.of(prompt, configuration.tags, configuration.without_tags)
-
-    def _corrected(self, prompt: Prompt, tables: Mapping[str, ToolCorrection]) -> Prompt:
-        tools = [tool for section in prompt.everywhere() for tool in section.tools]
-        names = {name for tool in tools for name in tool.policy_names}
-        for name in sorted(tables):
-            if not any(fits(tool, name) for tool in tools):
-                self._warn(f"[tools.{name}] corrects no tool{suggest(name, names) or '.'}")
-        twins = {tool: _corrected(tool, tables) for tool in tools}
-        return changed_prompt(prompt, twins.__getitem__) if twins else prompt
 
     def of(self, prompt: Prompt, only: Collection[str], without: Collection[str]) -> Prompt:
         """Return the prompt with the tools that are offered.

@@ -98,7 +98,11 @@ class PolicyStore:
     ) -> None:
         self._files = {policy.name: policy.file for policy in policies}
         if apart is not None:
-            self._files = {name: _apart(file, apart) for name, file in self._files.items()}
+            for name, file in self._files.items():
+                digest = hashlib.sha256(os.fsencode(file.absolute())).hexdigest()
+                stand_in = self._files[name] = apart.folder / f"{digest}.json"
+                if not apart.anew and not stand_in.exists():
+                    write(stand_in, read(file))
 
     def load(self, session: SessionProtocol, loaded: set[str]) -> None:
         """Give a session the records of the files, if it has no records yet.
@@ -239,14 +243,6 @@ def replace_file(file: Path, text: str) -> None:
             raise
     except OSError as error:
         raise _unwritable(file, error) from error
-
-
-def _apart(file: Path, apart: PolicyStoreLocation) -> Path:
-    name = hashlib.sha256(os.fsencode(file.absolute())).hexdigest()
-    stand_in = apart.folder / f"{name}.json"
-    if not apart.anew and not stand_in.exists():
-        write(stand_in, read(file))
-    return stand_in
 
 
 def _text(records: Records) -> str:

@@ -208,7 +208,13 @@ def _policy(
     place: str,
     directory: Path,
 ) -> ToolPolicy:
-    kind = _kind(table, kinds, place)
+    named_kind = table.get("kind")
+    if not isinstance(named_kind, str) or named_kind not in kinds:
+        known = ", ".join(sorted(kinds)) or "none; no loaded plugin offers any"
+        hint = suggest(str(named_kind), kinds)
+        msg = f"{place}: kind: {named_kind!r} is not a known kind of policy{hint} (known: {known})."
+        raise ConfigurationError(msg)
+    kind = class_of_kind(named_kind, kinds[named_kind])
     others = (*OWN_KEYS, *sorted(SCOPE_KEYS.difference(fields(kind))))
     given = {key: value for key, value in table.items() if key not in others}
     if "name" in fields(kind):
@@ -220,20 +226,8 @@ def _policy(
     if scope:
         found = validate_table(PolicyScope, scope, plugin=None, source=place)
         policy = cast("ToolPolicy", ScopedPolicy(policy, found))
-    return _kept(policy, table, directory, place) if "keep" in table else policy
-
-
-def _kind(table: Mapping[str, Any], kinds: Mapping[str, type[Any] | str], place: str) -> type[Any]:
-    name = table.get("kind")
-    if isinstance(name, str) and name in kinds:
-        return class_of_kind(name, kinds[name])
-    known = ", ".join(sorted(kinds)) or "none; no loaded plugin offers any"
-    hint = suggest(str(name), kinds)
-    msg = f"{place}: kind: {name!r} is not a known kind of policy{hint} (known: {known})."
-    raise ConfigurationError(msg)
-
-
-def _kept(policy: ToolPolicy, table: Mapping[str, Any], directory: Path, place: str) -> ToolPolicy:
+    if "keep" not in table:
+        return policy
     file = table["keep"]
     if not isinstance(file, str) or not file:
         msg = f"{place}: keep: expected text, the name of a JSON file, found {show(file)}."

@@ -160,7 +160,14 @@ def overrides(
                 value = str(Path.cwd() / expanded(Path(text)))
             yield variable, (key,), value
         elif variable.startswith(TABLES):
-            yield variable, _path(variable, plugins), as_toml(text)
+            name, *keys = (part.lower() for part in variable.removeprefix(TABLES).split("__"))
+            if not name or not keys or not all(keys):
+                raise ConfigurationError(
+                    f"{variable}: write TOOLSTILE_PLUGINS__NAME__KEY, a plugin's name and one of "
+                    "its keys."
+                )
+            table = next((plugin for plugin in plugins if folded(plugin) == name), name)
+            yield variable, ("plugins", table, *keys), as_toml(text)
         elif variable.startswith(PREFIX) and variable not in {BLOCK, OPTIONAL}:
             _refuse_slip(variable)
 
@@ -203,16 +210,6 @@ def _refuse_slip(variable: str) -> None:
     if near is not None:
         meant = TABLES + ("__".join(keys) or "NAME__KEY") if near == _TABLES else PREFIX + near
         raise ConfigurationError(f"{variable} is not a setting of Toolstile; did you mean {meant}?")
-
-
-def _path(variable: str, plugins: Mapping[str, object]) -> Keys:
-    name, *keys = (part.lower() for part in variable.removeprefix(TABLES).split("__"))
-    if not name or not keys or not all(keys):
-        raise ConfigurationError(
-            f"{variable}: write TOOLSTILE_PLUGINS__NAME__KEY, a plugin's name and one of its keys."
-        )
-    table = next((plugin for plugin in plugins if folded(plugin) == name), name)
-    return ("plugins", table, *keys)
 
 
 # --- Command-line options

@@ -409,12 +409,8 @@ def _counted(items: list[object]) -> str:
 
 
 def _listed(items: list[object]) -> str:
-    shown = [_short(item) for item in items[-_SHOWN:]]
+    texts = (" ".join(repr(item).split()) for item in items[-_SHOWN:])
+    shown = [text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..." for text in texts]
     if len(items) > _SHOWN:
         shown.insert(0, "...")
     return ", ".join(shown)
-
-
-def _short(item: object) -> str:
-    text = " ".join(repr(item).split())
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."

@@ -28,8 +28,13 @@ def noted_in(note: UndoNote, store: Store, changed: Iterable[Cell]) -> dict[Any,
     for cell in changed:
         # Counts of policies and marks of effects stay.
         if not is_of_policy(cell.kind) and cell.kind is not AppliedEffect:
+            kind: Any = cell.kind
+            name = kind if isinstance(kind, str) else (*stored_names(kind), type_name(kind))[0]
+            at = 0 if cell.rewritten else cell.origin.length
+            left = cell.items.after(at)
             try:
-                slices.append(_change_of(cell))
+                former = json.dumps(json_of(kind, cell.origin)) if cell.rewritten else None
+                slices.append(SliceChange(name, at, len(left), digest_of(kind, left), former))
             except SnapshotError:
                 stays.append(cell.name)
     if not (slices or stays or note.parts):
@@ -39,15 +44,6 @@ def noted_in(note: UndoNote, store: Store, changed: Iterable[Cell]) -> dict[Any,
         before = Items.of([each for each in before if each.until >= note.at], store)
     note = replace(note, slices=tuple(slices), stays=tuple(stays))
     return {UndoNote: before.extended(store, [note])}
-
-
-def _change_of(cell: Cell) -> SliceChange:
-    kind: Any = cell.kind
-    name = kind if isinstance(kind, str) else (*stored_names(kind), type_name(kind))[0]
-    at = 0 if cell.rewritten else cell.origin.length
-    left = cell.items.after(at)
-    former = json.dumps(json_of(kind, cell.origin)) if cell.rewritten else None
-    return SliceChange(name, at, len(left), digest_of(kind, left), former)
 
 
 def put_back(branch: Any, changes: Iterable[SliceChange]) -> tuple[list[str], list[Difference]]:
