@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationE
 from typing_extensions import TypedDict
 
 from toolstile_hookspecs._schema.codec import Codec
-from toolstile_hookspecs._schema.strict_dates import exact_validator
+from toolstile_hookspecs._schema.core_schema import exact_validator
 from toolstile_hookspecs.errors import ToolValidationError
 
 

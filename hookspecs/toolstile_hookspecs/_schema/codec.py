@@ -32,6 +32,7 @@ from pydantic_core import core_schema, from_json
 
 from toolstile_hookspecs._schema.core_schema import (
     Extra,
+    exact_validator,
     extra_of_results,
     hides,
     is_by_author,
@@ -41,7 +42,6 @@ from toolstile_hookspecs._schema.core_schema import (
 )
 from toolstile_hookspecs._schema.json_schema import ALL_SECRET, Schema, holds_secret
 from toolstile_hookspecs._schema.serialize import as_plain, finite, whole_serializer
-from toolstile_hookspecs._schema.strict_dates import exact_validator
 from toolstile_hookspecs._schema.validation_errors import MAX_REASON, explain, shorten
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 from toolstile_hookspecs.support.caches import cached

@@ -17,6 +17,7 @@ import pydantic_core
 from pydantic_core import ErrorDetails
 
 from toolstile_hookspecs._schema.codec import Json, holds_whole_floats, with_whole_numbers
+from toolstile_hookspecs._schema.core_schema import MARK, Path
 from toolstile_hookspecs._schema.json_schema import (
     ALL_SECRET,
     Schema,
@@ -32,7 +33,6 @@ from toolstile_hookspecs._schema.json_schema import (
     subschemas,
 )
 from toolstile_hookspecs._schema.serialize import as_plain, encodable, finite
-from toolstile_hookspecs._schema.strict_dates import MARK, Path
 from toolstile_hookspecs._schema.validation_errors import (
     FAULT,
     MAX_FAULTS,

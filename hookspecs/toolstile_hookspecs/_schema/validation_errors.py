@@ -12,6 +12,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
+from toolstile_hookspecs._schema.core_schema import (
+    NOT_ISO_8601,
+    OTHER_TAG,
+    Path,
+    steps_of,
+    union_of,
+)
 from toolstile_hookspecs._schema.json_schema import (
     Schema,
     holds_secret,
@@ -20,13 +27,6 @@ from toolstile_hookspecs._schema.json_schema import (
     subschemas,
 )
 from toolstile_hookspecs._schema.secrets import MASK
-from toolstile_hookspecs._schema.strict_dates import (
-    NOT_ISO_8601,
-    OTHER_TAG,
-    Path,
-    steps_of,
-    union_of,
-)
 from toolstile_hookspecs.support.text import suggest
 
 MAX_FAULTS: Final = 20

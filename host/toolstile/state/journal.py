@@ -8,8 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from toolstile.state.log_slice import Log
-from toolstile.state.persistent_list import EMPTY, Items
+from toolstile.state.persistent_list import EMPTY, Items, Log
 from toolstile.state.policy_records import NO_RECORDS, overlaid
 from toolstile.state.replay import json_of
 from toolstile.state.store import Deciding, Head, Slices, Store, new_decision_id

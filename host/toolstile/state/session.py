@@ -10,8 +10,7 @@ from uuid import uuid4
 from toolstile.settings.model import HISTORY_BYTES, HISTORY_EVENTS
 from toolstile.state.branch import Branch
 from toolstile.state.journal import Journal
-from toolstile.state.log_slice import History, Log
-from toolstile.state.persistent_list import Items
+from toolstile.state.persistent_list import History, Items, Log
 from toolstile.state.policy_records import Records, RecordSlice, with_reserved_of
 from toolstile.state.request_slice import RequestSlice, add_turns
 from toolstile.state.session_json import Saved, Snapshot, fitting, read, write

@@ -12,8 +12,7 @@ from time import time_ns
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
-from toolstile.state.log_slice import History, Log
-from toolstile.state.persistent_list import EMPTY, Items, ItemsView, private
+from toolstile.state.persistent_list import EMPTY, History, Items, ItemsView, Log, private
 from toolstile.state.policy_records import NO_RECORDS, Records, overlaid
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.execution.undo import UndoNote

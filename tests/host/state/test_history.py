@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolstile import Host, Session, Settings
-from toolstile.state.log_slice import History
+from toolstile.state.persistent_list import History
 from toolstile_hookspecs import (
     MarkdownSection,
     Prompt,

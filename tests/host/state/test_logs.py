@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from toolstile.state.log_slice import Log
+from toolstile.state.persistent_list import Log
 
 STEPS = st.lists(
     st.tuples(st.integers(0, 5), st.sampled_from(["add", "extend", "fork", "read"])), max_size=40
