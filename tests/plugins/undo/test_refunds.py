@@ -29,10 +29,12 @@ from toolstile_hookspecs.services.ledger import EffectState
 from toolstile_plugins.ledger import EffectLedger, LedgerSettings, effect_key
 from toolstile_plugins.ledger.entries import state_of
 from toolstile_plugins.ledger.reconcile import reconcile_pass, reconciler_of
+from toolstile_plugins.ledger.stores.sqlite import SqlStore
 from toolstile_plugins.undo import UndoStore
 
 ONCE = IdempotencyConfig()
 LEDGER = '[plugins.ledger]\npath = "{folder}/ledger.db"\nreconcile_every = 0\n'
+MEMORY = "[plugins.database]\nmemory = true\n"
 NEVER = "[plugins.ledger]\nreconcile_every = 0\n"
 
 
@@ -125,9 +127,9 @@ def make_shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         yield lambda more=LEDGER: Shop(tmp_path, stack, more)
 
 
-@pytest.fixture(params=[LEDGER, STORED + NEVER], ids=["memory", "stored"])
+@pytest.fixture(params=[LEDGER, STORED + NEVER, MEMORY + NEVER], ids=["file", "stored", "memory"])
 def shop(request: pytest.FixtureRequest, make_shop: Callable[..., Shop]) -> Shop:
-    """A shop with a session of each kind."""
+    """A shop with a ledger of each kind: in a file, beside stored sessions, and in memory."""
     return make_shop(request.param)
 
 
@@ -283,6 +285,24 @@ class TestCalls:
     @staticmethod
     def undo_all(shop: Shop) -> list[Any]:
         return list(reconcile_pass(shop.host, shop.host.settings("ledger"), at_once=True))
+
+
+def test_what_is_owed_is_in_the_claim_and_others_pay_nothing(
+    make_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, sent = make_shop(LEDGER), list[str]()
+    change = SqlStore._change
+
+    def tell(store: Any, statement: str, *values: Any) -> int:
+        sent.append(statement.partition(" ")[0])
+        return change(store, statement, *values)
+
+    monkeypatch.setattr(SqlStore, "_change", tell)
+    monkeypatch.setattr(SqlStore, "_read", None)
+    for name in ("give", "pay"):
+        assert shop.call(name, purpose="rail").success
+        assert sent == ["INSERT", "UPDATE"]
+        sent.clear()
 
 
 class TestUndo:

@@ -66,7 +66,7 @@ def test_killed_at_every_step(sessions, way):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("way", ["kept", "rolled back"])
+@pytest.mark.parametrize("way", ["kept", "rolled back", "undone"])
 def test_killed_at_every_step_in_a_database(postgres, way):
     database = made_schema(postgres)
     (steps,) = drive("stored", "steps", way, database=database)
