@@ -113,9 +113,10 @@ class Card(BatchOrder):
     def _is_one(self, call: ActiveCall) -> bool:
         """Tell whether a person is asked about calls that can be kept by one decision."""
         left = [each for each in self.calls if not each.ended]
-        is_asked = bool(self.rows) or any(
-            each.asks or each.resumption or _may_be_asked_about(each) for each in left
-        )
+        # A rule may ask about the files that a call will have changed.
+        plans = [each.plan for each in left if each.plan and each.tool.category != "read"]
+        is_asked = bool(self.rows) or any(each.change_checks for each in plans)
+        is_asked |= any(each.asks or each.resumption for each in left)
         within = call.executor.within
         can_undo = not any(each.asks for each in left)
         return (
@@ -124,12 +125,6 @@ class Card(BatchOrder):
             and all(each.tool.contained or (can_undo and each.tool.undo) for each in left)
             and not (call.executor.dry_run or (within is not None and within.approves))
         )
-
-
-def _may_be_asked_about(call: ActiveCall) -> bool:
-    """Tell whether a rule may ask about the files that the call will have changed."""
-    plan = call.plan
-    return plan is not None and bool(plan.change_checks) and plan.tool.category != "read"
 
 
 def life_in_turn(call: ActiveCall, life: Staged) -> Staged:

@@ -178,8 +178,6 @@ async def ask_all(ended: Ended, card: ApprovalCard) -> Mapping[str, ApprovalAnsw
         card.withdrawn.on_cancel(row.withdrawn.cancel)
         shown = replace(row, diff=card.diff) if turn.is_transaction else row
         asking[row.call.id] = Approver(ended, shown, turn)
-    if any(each.can_only_be_pending for each in asking.values()):
-        return dict.fromkeys(asking, ApprovalAnswer.pending())
     if all(each.leaves for each in asking.values()):
         return await _left(asking)
     async with asyncio.TaskGroup() as group:
@@ -200,8 +198,6 @@ class Approver:
     """Asks people about one request through an inbox, unless a grant covers the request.
 
     Attributes:
-        can_only_be_pending: Whether it is a row of a transaction that cannot wait for the inbox,
-            because it is part of another transaction.
         leaves: Whether it is a row of a transaction that ends, and is resumed with all answers.
         is_answered: Whether a question was found with its answer.
     """
@@ -217,9 +213,8 @@ class Approver:
         self._holder = uuid4().hex
         asked = question_of(request, timedelta(seconds=inbox.settings.expiry))
         self._asked = replace(asked, turn=turn.id)
-        # Without a token, nothing resumes the transaction of the row.
-        is_resumed = not turn.is_transaction or bool(request.token())
-        can_end = request.context.parent is None and is_resumed
+        # A row of a transaction within another has no token, because it is not resumed alone.
+        can_end = request.context.parent is None and bool(request.token())
         self._people = reached_by(inbox, request, self._asked, can_end=can_end)
         # Because a nested call cannot be resumed alone, such a call never ends as pending.
         ends = inbox.settings.wait == "pending" or any(
@@ -229,7 +224,6 @@ class Approver:
         self._waits = not self._lets_end or bool(self._people)
         # Because a run stores the id of its call, any process can find the question by that id.
         self._joins = self._lets_end or bool(self._asked.owner)
-        self.can_only_be_pending = ends and not is_resumed and not self._people
         self.leaves = turn.is_transaction and self._lets_end and not self._people
         self.is_answered = False
         self._end: QuestionState | None = QuestionState.WITHDRAWN
@@ -292,6 +286,8 @@ class Approver:
         shown_before: str | None = None
         waiting: Question | None = None
         before = ""
+        # Held, because a row is released if other rows of its transaction have no answer yet.
+        claim = self._hold if self._turn.is_transaction else self._inbox.claim
         for question in self._inbox.store.questions([*QuestionState], session_id=asked.session_id):
             # In a run, a question is the same only if the question is about the same call.
             is_same = question.call_id == asked.call_id if asked.owner else not question.owner
@@ -311,7 +307,7 @@ class Approver:
                 # Because no answer to the question can count, a new question is asked.
                 self._inbox.end(question, QuestionState.WITHDRAWN)
                 before = question.ticket
-            elif question.state in ANSWERED and self._hold_answer(question):
+            elif question.state in ANSWERED and claim(question):
                 self.is_answered = True
                 return question
             elif self._joins and waiting is None:
@@ -391,11 +387,6 @@ class Approver:
 
     def _hold(self, question: Question) -> bool:
         return self._inbox.claim(question, holder=self._holder, seconds=_HOLD)
-
-    def _hold_answer(self, question: Question) -> bool:
-        # Released if other rows of its transaction have no answer yet.
-        held = self._turn.is_transaction
-        return self._hold(question) if held else self._inbox.claim(question)
 
     def _take(self, question: Question) -> ApprovalAnswer:
         if self._turn.is_transaction:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolstile import Host, Settings
-from toolstile_hookspecs import ApprovalAnswer, ToolCall
+from toolstile_hookspecs import ApprovalAnswer, ToolCall, ToolContext, hookimpl, tool
 
 from .order_tools import erase, place
 
@@ -57,3 +57,46 @@ def test_three_questions_of_a_turn_are_one_card(name: str) -> None:
     texts = {id_: each.text for id_, each in read.items()}
     assert [texts[id_] for id_ in ("c1", "c2", "c4")] == ["Erased a.", "1 x tea", "Erased a."]
     assert "not that one" in texts["c3"]
+
+
+@tool(contained=True, requires_confirmation=True)
+def jot(text: str, *, context: ToolContext) -> str:
+    """Note a text."""
+    context.session[str].append(text)
+    return f"jotted {text}"
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.ended: list[Any] = []
+
+    @hookimpl
+    def toolstile_transaction(self, event: Any) -> None:
+        self.ended.append(event)
+
+
+@pytest.mark.parametrize("diff", [False, True])
+@pytest.mark.parametrize("name", ["pydantic_ai", "openai_agents", "langchain"])
+def test_a_turn_is_kept_by_one_decision(name: str, diff: bool) -> None:
+    agent = import_module(f"tests.plugins.adapters.test_{name}").AGENT()
+    person, watcher = Person(), Watcher()
+    texts = {"c1": "a", "c2": "b", "c3": "a"}
+    host = Host(
+        discover=False,
+        tools=[jot],
+        settings=Settings(approve_by="turn", approve_diff=diff),
+        approver=person,
+        plugins=[watcher],
+    )
+    if diff:
+        person.turn = lambda card: person.cards.append(card) or True  # type: ignore[method-assign]
+    with host, host.executor() as tools:
+        calls = [ToolCall("jot", {"text": text}, id=id_) for id_, text in texts.items()]
+        read = asyncio.run(agent.run(tools, [calls])).read
+        kept = list(tools.session[str].all())
+    (card,) = person.cards
+    (ended,) = watcher.ended
+    assert ended.status == "committed"
+    assert (card.diff is not None) is diff
+    assert kept == (["a", "b", "a"] if diff else ["a", "a"])
+    assert [read[id_].text for id_ in ("c1", "c3")] == ["jotted a", "jotted a"]
