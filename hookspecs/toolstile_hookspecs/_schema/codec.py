@@ -143,11 +143,13 @@ class Codec:
         return why_not_read_back(self.adapter.core_schema, of_params=self._reveals)
 
     def decode(self, text: Json) -> Any:
+        """Return the typed value; every fault in one `ToolValidationError`."""
         value = self._typed(text)
         holds_whole_floats(text, from_json(text))
         return value
 
     def read(self, text: Json) -> tuple[Any, bytes]:
+        """Return the typed value, and its JSON; every fault in one `ToolValidationError`."""
         value = self._typed(text)
         written = self.encode(value)
         # A text that the value is written as, apart from spaces, gives no name twice.
@@ -166,12 +168,19 @@ class Codec:
                 raise ToolValidationError(explain(error, self._known_schema)) from None
 
     def copy(self, text: Json) -> Any:
+        """Return another typed value of a text that was decoded before."""
         return self._read(text, strict=True, extra=self._extra)
 
     def encode(self, value: object) -> bytes:
+        """Return the value as compact JSON, in the order of its fields; sets of params are sorted.
+
+        Raises:
+            ValueError: When it has none, such as NaN in a result.
+        """
         return self._to_json(value)
 
     def fits(self, value: object) -> str | None:
+        """Return why the value is not of the type, or None when it is."""
         try:
             self.adapter.validate_python(value, strict=True)
             # An instance of the right class may hold anything; writing it tells.
@@ -190,6 +199,10 @@ class Codec:
         return None
 
     def secret_schema(self) -> Schema:
+        """Return the schema if it marks a secret, else an empty one.
+
+        If JSON Schema cannot express the type, everything counts as secret.
+        """
         if self._secrecy is None:
             modes: tuple[JsonSchemaMode, ...] = ("validation", "serialization")
             try:
@@ -199,7 +212,7 @@ class Codec:
                 )
                 schema = {"allOf": [*parts.values()], **definitions}
                 self._secrecy = schema if holds_secret(schema) else {}
-            except PydanticUserError:  # JSON Schema cannot express the type
+            except PydanticUserError:
                 self._secrecy = ALL_SECRET
         return self._secrecy
 
@@ -207,7 +220,7 @@ class Codec:
         if self._schema is None:
             try:
                 self._schema = self.schema()
-            except PydanticUserError:  # as above
+            except PydanticUserError:  # a type that JSON Schema cannot say
                 self._schema = {}
         return self._schema
 
@@ -279,21 +292,26 @@ class NoParams(Codec):
         super().__init__(_Empty, owner="a tool without params", reveals=True)
 
     def schema(self) -> dict[str, Any]:
+        """Return the schema of an empty object."""
         return {"type": "object", "properties": {}, "additionalProperties": False}
 
     def decode(self, text: Json) -> None:
+        """Return None for an empty object, refuse anything else."""
         super().decode(text)
 
     def read(self, text: Json) -> tuple[None, bytes]:
+        """Return None and an empty object for one, refuse anything else."""
         return None, super().read(text)[1]
 
     def copy(self, text: Json) -> None:
-        pass
+        """Return None."""
 
     def encode(self, value: object) -> bytes:  # noqa: ARG002 - as the others
+        """Return an empty object."""
         return b"{}"
 
     def fits(self, value: object) -> str | None:
+        """Return why the value is not None, or None."""
         return None if value is None else "the tool takes no params; give None"
 
 
@@ -392,16 +410,17 @@ class PlainJsonSchema(GenerateJsonSchema):
     """
 
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
+        """Mark secrets."""
         written = super().json_or_python_schema(schema)
         return {**written, "writeOnly": True} if hides(cast("Any", schema)) else written
 
     def ser_schema(self, schema: Any) -> JsonSchemaValue | None:
-        # The output of an author's serializer without a schema may be anything.
+        """Describe the output of a serializer: anything, if an author's has no schema."""
         untold = "return_schema" not in schema and is_by_author(schema)
         return {} if untold else super().ser_schema(schema)
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        # The function has a default that JSON cannot say all the same.
+        """Warn, but not of a default that JSON cannot say: the function has it all the same."""
         if kind != "non-serializable-default":
             super().emit_warning(kind, detail)
 
@@ -410,12 +429,15 @@ class ClosedJsonSchema(PlainJsonSchema):
     """Pydantic's generator, with the codec's rules and the descriptions of fields."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        """Describe the fields of a dataclass and close it."""
         return self._close(super().dataclass_schema(schema), schema["cls"])
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        """Describe the fields of a TypedDict and close it."""
         return self._close(super().typed_dict_schema(schema), schema.get("cls"))
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Describe the fields of a pydantic model and close it."""
         return self._close(super().model_schema(schema), schema["cls"])
 
     def _close(self, schema: JsonSchemaValue, cls: Any) -> JsonSchemaValue:

@@ -118,13 +118,23 @@ class SchemaCodec:
         return bounded_validator(self._schema), chain_of(self._schema)
 
     def schema(self) -> dict[str, Any]:
+        """Return a copy of the schema."""
         return cast("dict[str, Any]", json.loads(json.dumps(self._schema)))
 
     def secret_schema(self) -> Schema:
-        return self._secrecy  # which hides everything if masking cannot follow a mark
+        """Return the schema if it marks a secret, else an empty one.
+
+        If masking cannot follow the mark, the schema hides everything.
+        """
+        return self._secrecy
 
     def decode(self, text: Json) -> Any:
-        """Return the JSON value; raises `Unchecked`, too, if the check cannot be completed."""
+        """Return the JSON value; every fault in one `ToolValidationError`.
+
+        Raises:
+            ToolValidationError: If it is not JSON, or does not fit; `Unchecked` if the check
+                cannot be completed.
+        """
         try:
             value = pydantic_core.from_json(text, allow_inf_nan=False)
         except (ValueError, TypeError) as error:
@@ -137,13 +147,20 @@ class SchemaCodec:
         return value
 
     def read(self, text: Json) -> tuple[Any, bytes]:
+        """Return the JSON value, as `decode` does, and its JSON, as `encode` does."""
         value = self.decode(text)
         return value, self.encode(value)
 
     def copy(self, text: Json) -> Any:
+        """Return another JSON value of a text that was decoded before."""
         return pydantic_core.from_json(text)
 
     def encode(self, value: object) -> bytes:
+        """Return the value as compact JSON.
+
+        Raises:
+            ValueError: When it has none, such as NaN.
+        """
         text = pydantic_core.to_json(value, inf_nan_mode="null", fallback=as_plain)
         return finite(text, lambda: value)
 
@@ -279,9 +296,18 @@ def _detail(type_: str, path: Path, told: str) -> ErrorDetails:
     return {"type": type_, "loc": path, "msg": told, "input": ...}
 
 
-def _depth_of(value: Any) -> int:
-    inner = value.values() if isinstance(value, dict) else value
-    return 1 + max(map(_depth_of, inner if isinstance(value, (dict, list)) else ()), default=0)
+def _depth_of(value: object) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [inner for part in level for inner in _inner(part)]
+    return depth
+
+
+def _inner(part: object) -> Iterable[object]:
+    if isinstance(part, dict):
+        return cast("Schema", part).values()
+    return cast("list[object]", part) if isinstance(part, list) else ()
 
 
 def _with_integers(value: Any, whole: Any, schemas: list[Schema], root: Schema) -> Any:
