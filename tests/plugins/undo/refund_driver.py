@@ -25,8 +25,6 @@ from typing import Any
 from tests.plugins.sessions import crash_driver as base
 from tests.plugins.undo.bank import Bank
 
-import toolstile_plugins.ledger as ledger_plugin
-import toolstile_plugins.undo as undo_plugin
 from toolstile import Executor, Host, Settings
 from toolstile_hookspecs import Binding, IdempotencyConfig, ToolCall, ToolContext, tool
 from toolstile_hookspecs.services.ledger import EffectState
@@ -94,8 +92,7 @@ def opened(stack: ExitStack) -> Executor:
         sessions = stack.enter_context(closing(base.stores.sessions()))
         resources.append(Binding.instance(SessionStore, sessions))  # type: ignore[type-abstract]
     host = Host(
-        discover=False,
-        plugins=[ledger_plugin, undo_plugin],
+        discover=["ledger", "undo"],
         # In a database, the claims of killed processes lapse only after a second.
         settings=Settings(
             plugins={"undo": {"path": base.folder / "undo"}, "ledger": {"reconcile_every": 0.5}}
