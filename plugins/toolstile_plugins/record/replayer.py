@@ -250,6 +250,8 @@ class Replayer:
         self._told: set[str] = set()
         self._refused = ById(entry for entry in calls if not has_run(entry.call))
         self._asked = ById(entry for entry in calls if entry.call.approval is not None)
+        # They ran without an answer, because the card of their transaction came after them.
+        self._on_cards = ById(each for each in ran if each.call.transaction is not None)
 
     @property
     def unused(self) -> list[Numbered]:
@@ -337,7 +339,9 @@ class Replayer:
                         return said
                 self._end_asking(found, goes_on=said.answer in _GOES_ON)
                 return said
-            refused = self._of_session(self._refused.named(request.call.id))
+            id_ = request.call.id
+            named = [*self._refused.named(id_), *self._on_cards.named(id_)]
+            refused = self._of_session(named)
         if refused or self._approves:
             return _UNSEEN
         return ApprovalAnswer.unanswered("The record has no answer to this.")
@@ -689,6 +693,11 @@ class _Stage:
         arguments = call.arguments
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments)
+        ended = self._ends.get(call.transaction or "")
+        # A row that a person refused on the card of a transaction that was kept.
+        refused = ended and call.success and call.id not in ended.calls
+        if refused:
+            tools = tools.transaction("refused")
         try:
             tools.dispatch(ToolCall(call.asked_for, arguments, id=call.id))
         except VisibilityExpansionRequired as request:
@@ -697,6 +706,8 @@ class _Stage:
             raise
         except BaseException:
             log.debug("%s raised; its event has the outcome.", call.id, exc_info=True)
+        if refused:
+            cast("Any", tools).rollback()
         event = self._events.pop(call.id)
         # A call that was denied then may be answered from the record now.
         was_denied = call.status is Status.DENIED and event.status is Status.FAILED

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolstile import Host, ToolCall
-from toolstile_hookspecs import PolicyDecision, hookimpl
+from toolstile import Host, Settings, ToolCall
+from toolstile_hookspecs import PolicyDecision, ToolContext, hookimpl, tool
 from toolstile_plugins.record import Recording, verify
 from toolstile_plugins.record.reader import Reader
 from toolstile_plugins.record.replayer import executed, replayed
@@ -86,6 +86,38 @@ def test_an_older_record_has_none(desk: Any, path: Any) -> None:
     recording = Recording.load(path)
     assert recording.transactions == ()
     assert recording.calls[0].call.transaction is None
+
+
+@tool(contained=True, requires_confirmation=True)
+def jot(text: str, *, context: ToolContext) -> str:
+    """Note a text."""
+    context.session[str].append(text)
+    return f"{len(context.session[str].all())} {text}"
+
+
+class Person:
+    """Refuses one text on each card."""
+
+    def __call__(self, request: Any) -> bool:
+        return request.params.text != "no"
+
+    def turn(self, card: Any) -> Any:
+        return {row.call.id: self(row) for row in card.rows}
+
+
+@pytest.mark.parametrize("play", [replayed, executed])
+@pytest.mark.parametrize("diff", [False, True])
+def test_a_turn_is_replayed_without_its_refused_row(
+    desk: Any, path: Any, play: Any, diff: bool
+) -> None:
+    settings = Settings(approve_by="turn", approve_diff=diff)
+    with desk.recording(path, settings=settings, approver=Person(), tools=[jot]) as tools:
+        tools.dispatch_all([ToolCall("jot", {"text": text}) for text in ("a", "b", "no")])
+        assert tools.dispatch(ToolCall("jot", {"text": "last"})).text == "3 last"
+    with Host(discover=False, tools=[jot], approver=Person()) as host:
+        differs = [each.differs for each in play(host, Recording.load(path))]
+    # A person who is really asked again refuses the row before it runs.
+    assert differs == [False, False, diff and play is executed, False]
 
 
 class OnlyReader:
