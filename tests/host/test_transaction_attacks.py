@@ -343,6 +343,19 @@ def test_it_begins_with_the_state_at_its_first_call(tools):
 
 
 @pytest.mark.parametrize("levels", [1, 2])
+def test_its_state_does_not_move_below_a_savepoint_that_has_read_it(tools, levels):
+    outer = inner = tools.transaction("outer")
+    for _ in range(levels):
+        inner = inner.transaction("inner")
+    assert inner.dispatch(call("count")).result.value == 0
+    tools.dispatch(call("note", text="other"))
+    assert outer.dispatch(call("count")).result.value == 0
+    inner.rollback()
+    with pytest.raises(TransactionFailed, match="Note"):
+        outer.commit()
+
+
+@pytest.mark.parametrize("levels", [1, 2])
 def test_no_second_run_forgets_the_texts_of_a_savepoint(tools, levels):
     with pytest.raises(TransactionFailed, match="Note"), tools.transaction("outer") as outer:
         with pytest.raises(KeyError), ExitStack() as stack:

@@ -73,11 +73,14 @@ class Transaction:
     def catch_up(self) -> None:
         """Stand on the newest state of the base, if nothing depends on the present one."""
         with self.lock:
-            used = self._cells or self._overlay or self.log or self._whole or self._closed
-            if not (used or any(each._cells for each in tuple(self._children or ()))):  # noqa: SLF001 - of the same class
+            if self._closed is None and not self._is_used():
                 if self._parent is not None:
                     self._parent.catch_up()
                 self._pin()
+
+    def _is_used(self) -> bool:
+        within = (each._is_used() for each in tuple(self._children or ()))  # noqa: SLF001 - of the same class
+        return bool(self._cells or self._overlay or self.log or self._whole) or any(within)
 
     # --- access
 
