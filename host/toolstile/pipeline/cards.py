@@ -143,8 +143,9 @@ def life_in_turn(call: ActiveCall, life: Staged) -> Staged:
             error = yield from ending
             if not work.decided.granted:
                 yield WaitFor(work.decided, ENDLESS)
-            card.calls = ()
             raised = error if _interrupts(error) else raised
+    if others.granted:
+        card.calls = ()
     if raised is not None:
         raise raised
     return _as_kept(outcome, work) if work else outcome

@@ -362,7 +362,7 @@ class TransactionRoot(ActiveCall):
         # For approvers, because the resources of the calls have ended with the calls.
         own = self.context.resources
         shown = (replace(row, context=replace(row.context, resources=own)) for row in rows)
-        card = ApprovalCard(tuple(shown), self.title, diff)
+        card = ApprovalCard(tuple(shown), "" if self.is_turn else self.title, diff)
         return (yield from answers_to(self, card, f"{self.name} needs a person's approval"))
 
     def _leave(

@@ -127,7 +127,7 @@ def test_an_approved_turn_is_one_decision(run, diff, watcher):
     assert {each.transaction for each in watcher.events} == {ended.id}
     [card] = person.cards
     assert [row.params.text for row in card.rows] == (["a", "b", "a"] if diff else ["a", "a"])
-    assert (card.diff is not None) is diff
+    assert (card.title, card.diff is not None) == ("", diff)
     assert person.requests == []
     if diff:
         assert "added 3" in card.diff

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from tests.plugins.pseudo_terminal import terminals
 
-from toolstile_hookspecs import Answer, ToolCall
+from toolstile_hookspecs import Answer, ToolCall, tool
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import Inbox
 
-from .conftest import BOB, PAID, House, generate, inbox_of, only, until
+from .conftest import BOB, PAID, House, generate, inbox_of, only, pay, until
 from .people import PEOPLE, AtTerminal, Person
 from .ways import TILLS
 
@@ -216,6 +216,26 @@ def test_nobody_is_asked_beside_unless_the_settings_say_so(person, opened):
     assert not person.is_asked()
 
 
+@pytest.mark.parametrize("person", ["terminal", "client"], indirect=True)
+def test_a_turn_is_asked_about_row_by_row(person, opened, house):
+    @tool
+    def pay_all(names: list[str]) -> str:
+        """Pay in one turn, as an agent within the tool does."""
+        calls = [ToolCall("pay", {"to": name, "amount": 5}) for name in names]
+        return " ".join(sorted(outcome.status for outcome in tools.dispatch_all(calls)))
+
+    host, inbox = opened(pay, pay_all, top={"approve_by": "turn"})
+    tools = house.tools(host, session_id="within")
+    running = person.call(host, "pay_all", names=["ada", "eve", "ada"])
+    for answer in ("approved", "denied", "approved"):
+        person.say(answer)
+    assert running.result() == "denied succeeded succeeded"
+    rows = inbox.store.questions({*QuestionState})
+    assert len({row.turn for row in rows}) == 1
+    assert {row.answer.via for row in rows} == {person.via}
+    assert len(PAID) == 2
+
+
 # --- The terminal
 
 
@@ -234,18 +254,6 @@ def test_always_is_a_grant(at, house):
     grants = house.tools(host).resources.get(InboxGrants)
     (grant,) = grants.all()
     assert (grant.via, grant.by.id, grant.digest) == ("terminal", at.by, None)
-
-
-def test_a_turn_is_asked_about_row_by_row(at, house):
-    tools = house.tools(house.host(ask=["terminal"], top={"approve_by": "turn"}))
-    calls = [ToolCall("pay", {"to": name, "amount": 5}) for name in ("ada", "eve", "ada")]
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(tools.dispatch_all, calls)
-        for answer in ("approved", "approved", "denied"):
-            at.say(answer)
-        statuses = [outcome.status for outcome in running.result()]
-    assert statuses == ["succeeded", "succeeded", "denied"]
-    assert len({row.turn for row in inbox_of(tools).store.questions({*QuestionState})}) == 1
 
 
 @pytest.mark.slow
