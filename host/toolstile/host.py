@@ -563,6 +563,7 @@ def _load_overrides(configuration: Settings) -> Callable[[Prompt], Prompt] | Non
 
 
 def _open(bindings: tuple[Binding[Any], ...]) -> Container:
+    """Open the bindings of a prompt, with the resources of the host."""
     from toolstile.resources.bindings import ResourceRegistry  # few applications enter a prompt's
 
     return ResourceRegistry.of(*bindings).open()

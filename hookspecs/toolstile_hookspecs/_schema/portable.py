@@ -98,10 +98,9 @@ class PortableValues:
         if type_ in PLAIN:
             return value
         if type_ is dict:
-            for strange in (type(key) for key in value if type(key) is not str):
-                fault = f"{at} has a key ({strange.__qualname__}) that is not a text"
+            for strange in (type(key).__qualname__ for key in value if type(key) is not str):
                 remedy = "use texts, or a field that declares the type of its keys"
-                raise SnapshotError(f"{fault}; {remedy}.")
+                raise SnapshotError(f"{at} has a key ({strange}) that is not a text; {remedy}.")
             return {key: self.write(part, f"{at}.{key}") for key, part in value.items()}
         if type_ is bytes:
             return ["bytes", base64.b64encode(value).decode()]
@@ -248,7 +247,7 @@ def _place(at: str, steps: Iterable[_Step]) -> str:
     return at + "".join(form.format(shorten(str(name))) for form, name in steps)
 
 
-def _differing(value: Any, again: Any) -> tuple[list[_Step], type[Any], type[Any]] | None:
+def _differing(value: object, again: object) -> tuple[list[_Step], type[Any], type[Any]] | None:
     """Return the steps to the first part that differs, and both its types."""
     one, other = type(value), type(again)
     if one is not other:
@@ -260,7 +259,7 @@ def _differing(value: Any, again: Any) -> tuple[list[_Step], type[Any], type[Any
     if parts is None:
         if isinstance(value, (datetime, time)):
             # In the hour that comes twice, a moment is unequal to itself in another zone.
-            value, again = value.isoformat(), again.isoformat()
+            value, again = value.isoformat(), cast("time", again).isoformat()
         is_same = value == again or (value != value and again != again)  # noqa: PLR0124 - NaN
         return None if is_same else ([], one, other)
     for form, name, part, counterpart in parts:

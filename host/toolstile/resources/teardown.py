@@ -118,7 +118,9 @@ def refuse_coroutine(returned: object, what: str, remedy: str = _RETURN_IT) -> N
 
 def closing_method(instance: Any) -> Callable[[], Any] | None:
     """Return the `close` or `aclose` of an instance that wants to be closed; a class does not."""
-    if isinstance(instance, Closeable) and not isinstance(instance, type):
+    if isinstance(instance, type):
+        return None
+    if isinstance(instance, Closeable):
         return instance.close
     has_aclose = callable(getattr(cast("type[object]", type(instance)), "aclose", None))
     return instance.aclose if has_aclose else None

@@ -57,12 +57,12 @@ def reduced(
 ) -> tuple[Items, bool]:
     """Apply a reducer; return the items, held by the owner, and whether it did more than add."""
     view = ItemsView(items)
-    result: object = reducer(view, event)
+    result = reducer(view, event)
     if isinstance(result, Append):
         return items.extended(owner, keep(kind, result)), False
     if result is view and not view.copies.made:
         return items, False
-    if not isinstance(result, Sequence) or isinstance(result, (str, bytes)):
+    if not _is_items(result):
         raise StateError(
             f"The reducer {name_of(reducer)} of the slice of {kind.__qualname__} returned "
             f"{type(result).__qualname__} for an event of {type(event).__qualname__}. It must "
@@ -79,6 +79,10 @@ def impure(kind: type[Any], event: object) -> StateError:
         "would be lost. A reducer is pure: it only returns the new items. Dispatch what follows "
         "from an event after it."
     )
+
+
+def _is_items(result: object) -> bool:
+    return isinstance(result, Sequence) and not isinstance(result, (str, bytes))
 
 
 def name_of(reducer: Reducer) -> str:
