@@ -59,6 +59,8 @@ class AgentRun:
 
 Script = Sequence[Sequence[ToolCall]]
 """The calls of each turn of a model, which says `done` after them."""
+Paused = tuple[str, str]
+"""A run and its session, as JSON."""
 Functions = Sequence[Callable[..., Any]] | None
 """The tools that an agent has already; None for the tools of the executor."""
 
@@ -471,12 +473,10 @@ class FrameworkAdapterContract(Contract, agent=None):
 
     def test_a_run_waits_for_a_person_and_goes_on_elsewhere(self, scene: Scene) -> None:
         """The tool runs once, in the other host, after JSON."""
-        self._needs_pauses()
         turn = [_call("c1", "erase", name="a.txt"), _call("c2", "order", item="cup", quantity=1)]
-        state, session = self._paused(scene, turn)
+        paused = self._paused(scene, turn)
         assert scene.desk.effects == ["1 x cup"]
-        with scene.tools(session) as tools:
-            run = self._resumed(scene, tools, turn, state, APPROVED)
+        with self._resumed(scene, turn, paused, APPROVED) as (run, tools):
             assert run.read["c1"].text == "Erased a.txt."
             assert not run.read["c1"].is_error
             assert run.text == "done"
@@ -485,35 +485,27 @@ class FrameworkAdapterContract(Contract, agent=None):
         assert scene.desk.effects == ["1 x cup", "erased a.txt"]
 
     def test_a_person_says_no(self, scene: Scene) -> None:
-        self._needs_pauses()
         turn = [_call("c1", "erase", name="a.txt")]
-        state, session = self._paused(scene, turn)
-        with scene.tools(session) as tools:
-            answer = ApprovalAnswer.deny("Keep that file.")
-            run = self._resumed(scene, tools, turn, state, answer)
+        answer = ApprovalAnswer.deny("Keep that file.")
+        with self._resumed(scene, turn, self._paused(scene, turn), answer) as (run, _):
             assert "Keep that file." in run.read["c1"].text
             assert run.text == "done"
         assert scene.desk.effects == []
 
     def test_a_person_edits_the_arguments(self, scene: Scene) -> None:
-        self._needs_pauses()
         if not self.edits:
             pytest.skip("A person cannot edit arguments in this framework.")
         turn = [_call("c1", "erase", name="a.txt")]
-        state, session = self._paused(scene, turn)
-        with scene.tools(session) as tools:
-            answer = ApprovalAnswer.edit({"name": "b.txt"})
-            run = self._resumed(scene, tools, turn, state, answer)
+        answer = ApprovalAnswer.edit({"name": "b.txt"})
+        with self._resumed(scene, turn, self._paused(scene, turn), answer) as (run, _):
             assert run.read["c1"].text == "Erased b.txt."
         assert scene.desk.effects == ["erased b.txt"]
 
     def test_an_approval_is_used_up(self, scene: Scene) -> None:
-        self._needs_pauses()
         turn = [_call("c1", "erase", name="a.txt")]
-        state, session = self._paused(scene, turn)
+        paused = self._paused(scene, turn)
         for _ in range(2):
-            with scene.tools(session) as tools:
-                run = self._resumed(scene, tools, turn, state, APPROVED)
+            with self._resumed(scene, turn, paused, APPROVED) as (run, _):
                 assert run.text == "done" or run.state is not None
         assert scene.desk.effects == ["erased a.txt"]
 
@@ -577,11 +569,9 @@ class FrameworkAdapterContract(Contract, agent=None):
             (event,) = _events(tools)
             assert SECRET not in json.dumps(event.shown_arguments)
 
-    def _needs_pauses(self) -> None:
+    def _paused(self, scene: Scene, turn: Sequence[ToolCall]) -> Paused:
         if not self.pauses:
             pytest.skip("Runs of this framework do not wait for a person.")
-
-    def _paused(self, scene: Scene, turn: Sequence[ToolCall]) -> tuple[str, str]:
         with scene.tools() as tools:
             run = scene.run(tools, turn)
             assert run.state is not None
@@ -591,13 +581,12 @@ class FrameworkAdapterContract(Contract, agent=None):
             assert "erase" in question
             return json.dumps(json.loads(run.state)), tools.session.snapshot().to_json()
 
+    @contextmanager
     def _resumed(
-        self,
-        scene: Scene,
-        tools: ExecutorHandle,
-        turn: Sequence[ToolCall],
-        state: str,
-        answer: ApprovalAnswer,
-    ) -> AgentRun:
+        self, scene: Scene, turn: Sequence[ToolCall], paused: Paused, answer: ApprovalAnswer
+    ) -> Generator[tuple[AgentRun, ExecutorHandle]]:
+        state, session = paused
         answers = {turn[0].id: answer}
-        return asyncio.run(scene.agent.resume(tools, [turn], state, answers, scene.functions))
+        with scene.tools(session) as tools:
+            resumed = scene.agent.resume(tools, [turn], state, answers, scene.functions)
+            yield asyncio.run(resumed), tools

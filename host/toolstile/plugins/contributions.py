@@ -89,12 +89,17 @@ def collect(plugin: str, implementations: Implementations, settings: Settings) -
         own = _settings(plugin, implementations, settings)
     except ConfigurationError as error:
         raise in_configuration(error, plugin, settings) from error
-    return Contribution(
-        settings=own,
-        prefix=prefix,
-        policies=_policies(implementations, own),
-        bindings=_bindings(implementations, own),
-    )
+    policies = _policies(implementations, own)
+    bindings: dict[type[Any], Binding[Any]] = {}
+    hook = "toolstile_resources"
+    for binding in _asked(hook, implementations(hook, own)):
+        if not issubclass(type(binding), Binding):
+            raise wrong_answer(hook, binding, "bindings, such as Binding(Tracker, make_tracker)")
+        if binding.kind in bindings:
+            cause = f"It binds {binding.kind.__qualname__} twice."
+            raise PluginFault(cause, "Remove one of the bindings.")
+        bindings[binding.kind] = binding
+    return Contribution(own, prefix, policies=policies, bindings=tuple(bindings.values()))
 
 
 def with_sections(contribution: Contribution, implementations: Implementations) -> Contribution:
@@ -191,19 +196,6 @@ def class_of_kind(kind: str, made: type[Any] | str) -> type[Any]:
     except (ImportError, AttributeError) as error:
         told = f"The kind of policies {kind!r}, {made}, cannot be imported: {error}."
         raise ConfigurationError(f"{told} Install its plugin again, or fix it.") from error
-
-
-def _bindings(implementations: Implementations, settings: object) -> tuple[Binding[Any], ...]:
-    hook = "toolstile_resources"
-    bindings: dict[type[Any], Binding[Any]] = {}
-    for binding in _asked(hook, implementations(hook, settings)):
-        if not issubclass(type(binding), Binding):
-            raise wrong_answer(hook, binding, "bindings, such as Binding(Tracker, make_tracker)")
-        if binding.kind in bindings:
-            cause = f"It binds {binding.kind.__qualname__} twice."
-            raise PluginFault(cause, "Remove one of the bindings.")
-        bindings[binding.kind] = binding
-    return tuple(bindings.values())
 
 
 def _asked(hook: str, implementations: Iterable[Implementation]) -> tuple[Any, ...]:

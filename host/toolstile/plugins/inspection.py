@@ -7,7 +7,6 @@ import inspect
 import types
 from collections.abc import (
     Callable,
-    Collection,
     Iterable,
     Iterator,
     Mapping,
@@ -211,7 +210,20 @@ def _hook_faults(plugin: object, known: _Hooks) -> Sequence[PluginFault]:
 def _check(plugin: object, name: str, hooks: Mapping[str, tuple[str, ...]]) -> None:
     options = _MARKS.parse_hookimpl_opts(plugin, name)
     if options is None:
-        _refuse_unmarked(plugin, name, hooks)
+        static = inspect.getattr_static(plugin, name, None)
+        if isinstance(static, _FUNCTIONS):
+            near = _nearest_hook(name, hooks)
+            hint = f" ({near} is a hook)" if near is not None and near != name else ""
+            raise PluginFault(
+                f"{name} is not marked with @hookimpl, so it would never be called{hint}.",
+                f"Write @hookimpl above it, outermost; or let its name not begin with "
+                f"{HOOK_PREFIX}.",
+            )
+        if name in hooks and not isinstance(static, (type, types.ModuleType, Tool)):
+            raise PluginFault(
+                f"{name} is not a function, so it would never be called.",
+                "Write it as a function (or method), marked with @hookimpl.",
+            )
         return
     hook = options.get("specname") or name
     if hook in hooks:
@@ -250,24 +262,6 @@ def _misnamed(plugin: object) -> Iterator[PluginFault]:
                     f"{name} is marked with @hookimpl, but is not named as hooks are.",
                     f"Let its name begin with {HOOK_PREFIX}, or remove @hookimpl.",
                 )
-
-
-def _refuse_unmarked(plugin: object, name: str, hooks: Collection[str]) -> None:
-    static = inspect.getattr_static(plugin, name, None)
-    if isinstance(static, (type, types.ModuleType, Tool)):
-        return
-    if isinstance(static, _FUNCTIONS):
-        near = _nearest_hook(name, hooks)
-        hint = f" ({near} is a hook)" if near is not None and near != name else ""
-        raise PluginFault(
-            f"{name} is not marked with @hookimpl, so it would never be called{hint}.",
-            f"Write @hookimpl above it, outermost; or let its name not begin with {HOOK_PREFIX}.",
-        )
-    if name in hooks:
-        raise PluginFault(
-            f"{name} is not a function, so it would never be called.",
-            "Write it as a function (or method), marked with @hookimpl.",
-        )
 
 
 def _nearest_hook(name: str, known: Iterable[str]) -> str | None:

@@ -362,7 +362,7 @@ class Store:
         return self.head.records
 
     def read_record(self, name: str) -> PolicyState | None:
-        return self.head.records.get(name)
+        return self.read_records().get(name)
 
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
         with self.moving():
@@ -392,9 +392,6 @@ class ChildStore(Store):
 
     def read_records(self) -> Records:
         return self._parent.read_records()
-
-    def read_record(self, name: str) -> PolicyState | None:
-        return self._parent.read_record(name)
 
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
         self._parent.write_records(update)
