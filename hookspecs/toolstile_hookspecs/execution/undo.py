@@ -17,12 +17,10 @@ UNDONE_CALLS: Final = "undo.calls"
 """The attribute of an undo's event with the ids of the calls that it has undone."""
 
 UndoHandler = Callable[[Any, Any, str, Any], Any]
-"""A function of an effect's params, its result, its key and a `ToolContext`, sync or async.
+"""A function of an effect's params, the value of its result, its key and a `ToolContext`.
 
-The result is the value that the tool returned; None if the call ended before it was known, so that
-the effect may not have happened. The key is `effect_key` of the call, unique to the effect. The
-function may be called several times for one effect: a service must recognize the key. It fails by
-an exception or by a `ToolResult.error`, and is called again later.
+The value is None if the effect may not have happened. The key is the `effect_key` of the call. The
+function is called again, perhaps after it has succeeded: a service must recognize the key.
 """
 
 

@@ -291,7 +291,10 @@ class _Undoer(Reconciler):
         if now and (now.claim.effect_id, now.state) == (token, EffectState.CLAIMED):
             self._end(now, token, "Its undo did not begin.")
 
-    def _record(self, entry: LedgerEntry, token: str, found: Reconciled, *_: object) -> Reconciled:
+    def _record(
+        self, entry: LedgerEntry, token: str, found: Reconciled, context: ToolContext
+    ) -> Reconciled:
+        del context
         is_undone = found.has_happened is not None
         self._end(entry, token, *((UNDONE, PAST) if is_undone else (found.reason,)))
         return found

@@ -62,7 +62,7 @@ class Refunds:
             # It is undone already, or is about to be.
             return [], []
         self.owed[key] = entry.claim._replace(params=noted["params"].encode())
-        return [name], []
+        return [f"{name} (its undo follows)"], []
 
     def diff(self) -> str:
         """Return the effects, one a line."""
