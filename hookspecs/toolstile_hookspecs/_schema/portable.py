@@ -408,7 +408,6 @@ def dumped_exactly(kind: type[Any], items: Iterable[Any]) -> list[Any]:
 
 
 def _as_json(value: object) -> Any:
-    """Return the JSON form of a value of unknown type, or None."""
     try:
         return to_jsonable_python(value, by_alias=False)
     except ValueError:

@@ -129,7 +129,6 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _leaves(value: object) -> Iterator[Any]:
-    """Yield the leaves of a value in order, without containers."""
     waiting, seen = [value], set[int]()
     while waiting:
         part: Any = waiting.pop()

@@ -109,7 +109,7 @@ class PromptRules:
         policies: list[ToolPolicy] = []
         rules: list[Rule] = []
         for section in self._prompt.everywhere():
-            policies += self._policies_of(section)
+            policies += _policies_of(section, self._places)
             rules += self._own(section)
         refuse_duplicates([*policies, *self._shared])
         unique = {rule.name: rule for rule in [*rules, *map(self._rule_of, self._shared)]}
@@ -125,13 +125,10 @@ class PromptRules:
                 log.warning("%s", fault)
 
     def _own(self, section: Section) -> list[Rule]:
-        rules = [*map(self._rule_of, self._policies_of(section))]
+        rules = [*map(self._rule_of, _policies_of(section, self._places))]
         # Of the tools of a plugin that the configuration has renamed.
         originals: Mapping[str, Tool[Any, Any]] | None = getattr(section, "originals", None)
         return rules if originals is None else [knowing(rule, originals) for rule in rules]
-
-    def _policies_of(self, section: Section) -> list[ToolPolicy]:
-        return _policies_of(section, self._places)
 
     def _hook_rules(self) -> list[Rule]:
         hooks = self._host.plugins.implementations

@@ -83,7 +83,6 @@ def _parsed(content: bytes) -> Mapping[str, Any]:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether a path exists; an unreadable path is an error."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, ValueError):

@@ -264,25 +264,17 @@ def _fault(
 
 
 # pydantic speaks of Python's types, the configuration's reader knows TOML's.
-_IN_TOML: Final = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "list_type": "an array",
-    "tuple_type": "an array",
-    "set_type": "an array",
-    "frozen_set_type": "an array",
-    "dict_type": "a table",
-    "model_type": "a table",
-    "dataclass_type": "a table",
-    "path_type": "a path, as text",
-    "callable_type": "a function",
-}
+_WORDS: Final = (
+    ("text", "string_type"),
+    ("a whole number", "int_type int_parsing int_from_float"),
+    ("a number", "float_type float_parsing"),
+    ("true or false", "bool_type bool_parsing"),
+    ("an array", "list_type tuple_type set_type frozen_set_type"),
+    ("a table", "dict_type model_type dataclass_type"),
+    ("a path, as text", "path_type"),
+    ("a function", "callable_type"),
+)
+_IN_TOML: Final = {kind: told for told, kinds in _WORDS for kind in kinds.split()}
 
 
 _BEGINNINGS: Final = {

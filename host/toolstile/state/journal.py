@@ -420,7 +420,6 @@ class Journal(Store):
 
 
 def _items_of(type_: type[Any], raw: Items | list[Any]) -> list[Any]:
-    """Return the items of a type that JSON values stand for."""
     if isinstance(raw, JsonItems):
         return loaded(type_, raw.text)
     if isinstance(raw, list):

@@ -59,7 +59,15 @@ class Hosts:
             tools=[*tools, *options.pop("tools", ())],
             **options,
         )
-        _refuse_strange_tables(host, made)
+        # No plugin reads a table whose name is misspelt, or whose plugin was not given.
+        given = [each.name for each in host.plugins.reports if each.status != "absent"]
+        spelt = {folded(each) for each in given}
+        for name in (name for name in made.plugins if folded(name) not in spelt):
+            near = nearest(name, given)
+            hint = f"Did you mean {near!r}?" if near else "Give it, too, or leave the table out."
+            host.close()
+            msg = f"The settings have a table for {name!r}, and no such plugin was given. {hint}"
+            raise PluginError(msg)
         faults = [
             str(report)
             for report in host.plugins.reports
@@ -101,19 +109,6 @@ def _sorted(
         else:
             objects.append(each)
     return chosen, objects, tools
-
-
-def _refuse_strange_tables(host: Host, settings: Settings) -> None:
-    """Refuse a table that no plugin reads, as its name is misspelt or its plugin was not given."""
-    given = [each.name for each in host.plugins.reports if each.status != "absent"]
-    spelt = {folded(each) for each in given}
-    for name in settings.plugins:
-        if folded(name) not in spelt:
-            near = nearest(name, given)
-            hint = f"Did you mean {near!r}?" if near else "Give it, too, or leave the table out."
-            host.close()
-            msg = f"The settings have a table for {name!r}, and no such plugin was given. {hint}"
-            raise PluginError(msg)
 
 
 def _installed(name: str, there: Mapping[str, PluginSource]) -> str:

@@ -142,7 +142,11 @@ class Workbenches:
             PluginError: A plugin is wrong or not installed; names the cause and the remedy.
             ConfigurationError: When a setting or an option does not fit.
         """
-        _refuse_unknown(options)
+        known = sorted(OPTIONS | OWN_OPTIONS)
+        for name in (name for name in options if name not in known):
+            near = nearest(name, known)
+            hint = f"Did you mean {near}?" if near else f"There are {', '.join(known)}."
+            raise ConfigurationError(f"toolstile_tools has no option {name}. {hint}")
         chosen = list(plugins)
         given = None
         if isinstance(answers, (str, Path)):
@@ -162,16 +166,6 @@ class Workbenches:
         """Close the executors; return the calls that had no answer."""
         self._stack.close()
         return [why for each in self._answers for why in each.unexpected]
-
-
-def _refuse_unknown(options: Iterable[str]) -> None:
-    known = sorted(OPTIONS | OWN_OPTIONS)
-    for name in options:
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"Did you mean {near}?" if near else f"There are {', '.join(known)}."
-            msg = f"toolstile_tools has no option {name}. {hint}"
-            raise ConfigurationError(msg)
 
 
 def _made(calls: Iterable[tuple[str, Mapping[str, Any]]]) -> list[ToolCall]:
