@@ -289,7 +289,7 @@ class _Undoer(Reconciler):
     def defer(self, entry: LedgerEntry, token: str, seconds: float) -> None:  # noqa: ARG002 - as above
         now = self._ledger.store.get(entry.claim.key)
         if now and (now.claim.effect_id, now.state) == (token, EffectState.CLAIMED):
-            self._end(now, token, "Its undo did not begin.")
+            self._end(now, token, "Its undo was not finished.")
 
     def _record(
         self, entry: LedgerEntry, token: str, found: Reconciled, context: ToolContext
