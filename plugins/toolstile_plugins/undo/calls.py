@@ -117,6 +117,8 @@ def undo_calls(
     told = f"Undone: {'; '.join(map(described, chosen))}. "
     told += f"{', '.join(back[:_SHOWN]) or 'Nothing'}{more} went back to the former state."
     context.session[TakenBack].append(TakenBack(told, len(context.request)))
+    if any(note.id not in own for note in chosen):
+        told += " Of calls in other sessions, only the files went back."
     if stays := [name for note in chosen for name in note.stays]:
         told += f" Not undone, because they cannot be: {', '.join(stays)}."
     return ToolResult.ok(told)

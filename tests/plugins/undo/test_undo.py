@@ -393,6 +393,17 @@ class TestIds:
         assert "a.txt" in desk.tree()
         assert desk.tools.undo().text.startswith("No call of this session can be undone.")
 
+    def test_of_another_session_only_the_files_go_back(self, any_desk: Desk) -> None:
+        desk = any_desk
+        with desk.host.executor(session_id="other") as tools:
+            made = ToolCall("write_both", {"path": "a.txt", "text": "one"})
+            call = tools.dispatch(made).call
+            undo = desk.tools.undo(call.id)
+            assert [line.text for line in tools.session[Line].all()] == ["one"]
+
+        assert desk.tree() == {}
+        assert undo.text.endswith("Of calls in other sessions, only the files went back.")
+
     def test_an_agent_with_its_own_session_undoes_its_last_call(self, desk: Desk) -> None:
         def agree(request: Any) -> bool:
             return True
