@@ -117,6 +117,7 @@ class House:
         self.root, self.database = folder / "work", folder / "state.db"
         self.root.mkdir(exist_ok=True)
         self.watcher, self.quota, self.till = Watcher(), Quota(), Till()
+        self.is_stored = is_stored
         plugins = {"vfs": {"root": str(self.root)}}
         # In one file, whatever ledger there is in the present folder.
         stores = ("sessions", "ledger") if is_stored else ("ledger",)
@@ -133,6 +134,10 @@ class House:
 
     def notes(self):
         return [each.text for each in self.tools.session[Note].all()]
+
+    def entries(self):
+        with closing(SqliteSessions(self.database)) as store:
+            return [each.number for each in store.after("s", 0)]
 
     def states(self):
         store = self.tools.resources.get(EffectLedger).store
@@ -197,6 +202,7 @@ def test_all_its_parts_are_used_twice_and_no_handler_runs_twice(house):
         "pay gas": 1,
     }
     assert inodes_of(untouched, read) == inodes
+    assert house.entries() == [1] * house.is_stored
 
 
 def test_it_begins_with_the_newest_state_of_all_hosts(tmp_path):
@@ -239,8 +245,7 @@ def test_a_store_of_sessions_has_one_entry_of_it(tmp_path):
     with pytest.raises(KeyError), house.tools.transaction("y") as work:
         work.dispatch(call("pay", text="d"))
         raise KeyError
-    with closing(SqliteSessions(house.database)) as store:
-        assert [each.number for each in store.after("s", 0)] == [1]
+    assert house.entries() == [1]
     house.host.close()
 
 
