@@ -33,10 +33,6 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolstile_hookspecs.execution.approval_card import ApprovalCard
 
-_STATUS: Final = {
-    TransactionStatus.CONFLICT: Status.CONFLICT,
-    TransactionStatus.UNKNOWN: Status.UNKNOWN,
-}
 _LEFT_OPEN: Final = ApprovalAnswer.unanswered("The questions of this turn were not answered.")
 
 
@@ -184,7 +180,7 @@ def _as_kept(outcome: Any, work: Any) -> Outcome:
     elif not outcome.success or ended.status is TransactionStatus.COMMITTED:
         return outcome  # type: ignore[no-any-return]
     else:
-        status = _STATUS.get(ended.status, getattr(error, "status", Status.ERROR))
+        status = Status.CANCELLED if error is None else root.status
         text = ended.reason
         if root.name not in text:
             text = f"{root.name} was not kept: {text}"

@@ -254,6 +254,7 @@ class TransactionRoot(ActiveCall):
                 error, FailureContext(self.name, contained=True), self.stage, ()
             )
             reason = failure.result.message
+            self.status = failure.status
             status = _STATUS.get(failure.status, TransactionStatus.ROLLED_BACK)
             if not self.committed:
                 try:

@@ -56,7 +56,8 @@ def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) ->
     outcomes: list[Outcome] = []
     for together in _due(inbox, tools, principal):
         with _ending(inbox, together, outcomes):
-            for each in tools.dispatch_all(_calls(together), resumed=_answers(together)):
+            calls = _calls(together)
+            for each in tools.dispatch_all(calls, resumed=_answers(together, calls)):
                 ended = _outcome(each)
                 outcomes.append(tools.dispatch(ended.call) if was_carried_out(ended) else ended)
     return outcomes
@@ -69,12 +70,18 @@ async def aresume_pending(
     inbox = tools.resources.get(Inbox)
     outcomes: list[Outcome] = []
     for together in _due(inbox, tools, principal):
-        with _ending(inbox, together, outcomes):
-            given = _answers(together)
-            for each in await tools.adispatch_all(_calls(together), resumed=given):
-                ended = _outcome(each)
-                is_known = was_carried_out(ended)
-                outcomes.append(await tools.adispatch(ended.call) if is_known else ended)
+        outcomes += await _aresumed(inbox, tools, together, _calls(together))
+    return outcomes
+
+
+async def _aresumed(
+    inbox: Inbox, tools: ExecutorHandle, together: Sequence[Due], calls: Sequence[ToolCall]
+) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    with _ending(inbox, together, outcomes):
+        for each in await tools.adispatch_all(calls, resumed=_answers(together, calls)):
+            ended = _outcome(each)
+            outcomes.append(await tools.adispatch(ended.call) if was_carried_out(ended) else ended)
     return outcomes
 
 
@@ -167,24 +174,16 @@ class Due:
             return None
         return ChangeSet.from_json(self.sealed.changes)
 
-    async def aresumed(self, inbox: Inbox, tools: ExecutorHandle, call: ToolCall) -> Outcome:
-        """Resume the call, and return the outcome."""
-        outcomes: list[Outcome] = []
-        with _ending(inbox, [self], outcomes):
-            token, changes = self.sealed.token, self.changes
-            outcome = await tools.aresume(call, token, self.answer, changes=changes)
-            if was_carried_out(outcome):
-                outcome = await tools.adispatch(call)
-            outcomes.append(outcome)
-        return outcomes[0]
-
 
 def _calls(together: Sequence[Due]) -> list[ToolCall]:
     return [due.sealed.call for due in together]
 
 
-def _answers(together: Sequence[Due]) -> dict[str, LaterAnswer]:
-    return {due.sealed.id: (due.sealed.token, due.answer, due.changes) for due in together}
+def _answers(together: Sequence[Due], calls: Sequence[ToolCall]) -> dict[str, LaterAnswer]:
+    return {
+        call.id: (due.sealed.token, due.answer, due.changes)
+        for due, call in zip(together, calls, strict=True)
+    }
 
 
 def _outcome(ended: Outcome | BaseException) -> Outcome:
@@ -301,7 +300,7 @@ class LateAnswer:
         if not isinstance(due, Due):
             return due
         call = replace(call, name=due.sealed.name, arguments=due.sealed.arguments)
-        return await due.aresumed(inbox, tools, call)
+        return (await _aresumed(inbox, tools, [due], [call]))[0]
 
     def _keep(self, inbox: Inbox, session_id: str) -> Due | str | None:
         try:
