@@ -7,7 +7,6 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.drivers.background_loop import AsyncLife
 from toolstile.plugins.plugin_errors import PluginFault, in_configuration, raised_in, wrong_answer
 from toolstile_hookspecs import ConfigurationError, PluginError, ToolstileError
 from toolstile_hookspecs.support.event_loop import is_on_loop
@@ -103,6 +102,8 @@ def enter_lifespan(host: ExecutorHost, stack: ExitStack, implementation: Impleme
         stack.callback(_leave, plugin, lifespan)
         return state
     if hasattr(lifespan.__class__, "__aenter__"):
+        from toolstile.drivers.background_loop import AsyncLife  # with asyncio, which few need
+
         life = AsyncLife(plugin, lifespan, host.engine.background.loop)
         # The wait until it is entered may be interrupted, as by Ctrl-C.
         stack.callback(life.end)
