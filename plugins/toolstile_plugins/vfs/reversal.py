@@ -68,8 +68,11 @@ def _state(node: Node | None, like: str = "") -> str | None:
         state = f"{content.size}{_TIMED}{node.modified}"
     else:
         state = state_of(node) or ""
-    if node.mode is None or node.kind == "link" or (like and _MODE not in like):
+    if node.kind == "link" or (like and _MODE not in like):
         return state
+    if node.mode is None:
+        # A file that is new on this branch gets its mode with the commit, so any mode is alike.
+        return state + "".join(like.partition(_MODE)[1:])
     return f"{state}{_MODE}{node.mode & PERMISSIONS:o}"
 
 

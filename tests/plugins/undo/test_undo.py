@@ -154,6 +154,15 @@ class TestFiles:
             assert "a.txt" in desk.tree()
         assert desk.tree() == {}
 
+    def test_a_new_file_of_a_transaction_has_no_mode_that_differs(self, desk: Desk) -> None:
+        with desk.tools.transaction("the same") as work:
+            made = {"path": "a.txt", "text": "same"}
+            assert work.dispatch(ToolCall("write_both", made)).success
+            (desk.root / "a.txt").write_text("mine")
+            call = desk.call("write_both", path="a.txt", text="same")
+            assert work.undo(call).success
+            work.rollback()
+
     def test_an_older_call_conflicts_with_a_newer_one(self, desk: Desk) -> None:
         first, _ = (desk.call("write_both", path="a.txt", text=text) for text in ("one", "two"))
 
