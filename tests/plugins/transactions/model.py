@@ -1,176 +1,215 @@
-"""A model of transactions over sessions, files and keyed calls, one step at a time."""
+"""A model of transactions, undo, stops and children, one step at a time.
+
+A value of a slice or a file is a tuple of items, beside a stamp that is another after each change.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-SLICES = ("notes", "total")
+PATHS, SLICES = ("a.txt", "b/c.txt"), ("notes", "total", "undos")
+READS = {"notes": "notes", "total": "total", "fail": "notes", "get": "", "put": ""}
+WRITES = {"add": "notes", "swap": "total", "put": ""}
+TOOLS = frozenset({*READS, *WRITES, "once"})
 NONE = (0, ())
-ABSENT = (0, "-")
 
 
 class World:
-    """The sessions, the files, the keys and their holders, and all that was told.
-
-    Each content stands beside a stamp, which is another after each change.
-    """
+    """The values, the keys and their holders, the stops, the notes of calls, and the ends."""
 
     def __init__(self) -> None:
-        self.slices, self.files, self.keys = {}, {}, {}
-        self.ran, self.told = Counter(), []
-        self.closed, self.stamp = False, 0
+        self.values, self.keys, self.stops, self.is_closed = {}, {}, set(), False
+        self.ran, self.told, self.notes, self.stamp = Counter(), [], [], 0
 
-    def new(self, content: Any = None) -> tuple[int, Any]:
+    def new(self, *items: Any) -> tuple[int, Any]:
         self.stamp += 1
-        return self.stamp, content
+        return self.stamp, items
 
 
 class Layer:
     """The state that the calls of a transaction see, over the world or over another layer."""
 
-    def __init__(self, world: World, session: str, below: Layer | None = None, title: str = ""):
+    def __init__(self, world: World, session: str, below: Any = None, title="", tools=TOOLS):
         self.world, self.session, self.below, self.title = world, session, below, title
-        self.calls, self.inner, self.has_lost_texts, self.reruns = [], [], False, 0
+        self.chain = [self, *(below.chain if below else [])]
+        self.tools, self.used, self.calls, self.inner = tools, set(), [], []
+        self.has_lost_texts, self.reruns, self.cells, self.above = False, 0, {}, None
+        if below and title:
+            below.above = self
         self.forget()
 
     def forget(self) -> None:
-        """Begin again; reads still count below, and the keys are free."""
-        for name, (*_, read, _) in getattr(self, "cells", {}).items():
-            if read and self.below is not None:
+        """Begin again; reads still count below."""
+        for name, (*_, is_read, _) in self.cells.items():
+            if is_read and self.below:
                 self.below.cell(name)[2] = True
-        held = [key for key, holder in self.world.keys.items() if holder is self]
-        for key in held:
-            del self.world.keys[key]
-        # By slice: the origin, the changes, whether it was read, whether it was replaced.
-        self.cells, self.seen, self.made = {}, {}, {}
+        self.cells = {}
+        self.hand_keys_to(None)
         self.catch_up()
+
+    def hand_keys_to(self, holder: Any) -> None:
+        keys = self.world.keys.items()
+        self.world.keys = {key: holder if each is self else each for key, each in keys}
+
+    def is_used(self) -> bool:
+        return bool(self.above and self.above.is_used()) or not self.cells.keys().isdisjoint(SLICES)
 
     def catch_up(self) -> None:
-        """Stand on the newest state, if nothing has used the present one."""
-        below = self.below
-        if not self.cells:
-            if below is not None:
-                below.catch_up()
-            self.pinned = {name: self.base(name) for name in (below.cells if below else SLICES)}
+        """Stand on the newest slices, if nothing has used the present ones."""
+        if not self.is_used():
+            if self.below:
+                self.below.catch_up()
+            self.pinned = {name: self.base(name) for name in SLICES}
+
+    def at(self, name: str) -> Any:
+        return name if name in PATHS else (self.session, name)
 
     def base(self, name: str) -> tuple[int, Any]:
-        """Return a slice as it is below now."""
-        if self.below is not None:
-            return self.below.now(name)
-        return self.world.slices.get((self.session, name), NONE)
-
-    def at_fork(self, name: str) -> tuple[int, Any]:
-        return self.pinned[name] if name in self.pinned else self.below.at_fork(name)
+        """Return a value as it is below now."""
+        return self.below.now(name) if self.below else self.world.values.get(self.at(name), NONE)
 
     def cell(self, name: str) -> list[Any]:
-        return self.cells.setdefault(name, [self.at_fork(name), [], False, False])
+        """Return the origin of a value, its changes, and whether it was read or replaced."""
+        if name not in self.cells:
+            origin = self.pinned[name] if name in SLICES else self.base(name)
+            self.cells[name] = [origin, [], name in PATHS, False]
+        return self.cells[name]
 
     def now(self, name: str) -> tuple[int, Any]:
-        if name not in self.cells:
-            return self.at_fork(name)
-        (stamp, items), changes, *_ = self.cells[name]
-        for new, how, item in changes:
-            stamp, items = new, (*items, item) if how == "add" else (item,)
-        return stamp, items
+        if name in SLICES and name not in self.cells:
+            return self.pinned[name]
+        (stamp, items), changes, *_ = self.cell(name)
+        for new, replaces, added in changes:
+            stamp, items = new, added if replaces else items + added
+        return (stamp, items) if items else NONE
 
-    def change(self, name: str, how: str, item: str) -> None:
-        self.cell(name)[1].append((self.world.new()[0], how, item))
-        self.cell(name)[3] |= how == "swap"
+    def read(self, name: str) -> tuple[Any, ...]:
+        """Return the items of a value; a file must not have moved since it was read first."""
+        self.cell(name)[2], (stamp, items) = True, self.now(name)
+        cells = [(each.cells[name], each.now(name)) for each in self.chain if name in each.cells]
+        # A file that was made and removed here is none of its changes.
+        changed = any(cell[1] and (cell[0], now) != (NONE, NONE) for cell, now in cells)
+        if name in PATHS and not changed and self.world.values.get(name, NONE)[0] != stamp:
+            raise LookupError
+        return items
 
-    def read(self, name: str) -> str:
-        self.cell(name)[2] = True
-        return ",".join(self.now(name)[1])
+    def change(self, name: str, items: tuple[Any, ...], *, replaces: bool) -> None:
+        self.cell(name)[1].append((self.world.new()[0], replaces, items))
+        self.cell(name)[3] |= replaces
 
-    def below_of(self, path: str) -> tuple[int, Any]:
-        files = self.world.files
-        return files.get(path, ABSENT) if self.below is None else self.below.see(path)
-
-    def see(self, path: str) -> tuple[int, Any]:
-        """Return a file, which counts as read here and below."""
-        if path in self.made:
-            return self.made[path]
-        return self.seen.setdefault(path, self.below_of(path))
-
-    def call(self, name: str, arg: str) -> Any:
-        """Return the status and the text of a call."""
+    def call(self, name: str, arg: Any, tools: frozenset[str] = TOOLS) -> Any:
+        """Return the status of a call, and its text or the names that refuse an undo."""
+        if name not in self.tools & tools | {"undo"}:
+            return "unknown_tool", None
         self.catch_up()
-        end = self._end_of(name, arg)
+        try:
+            end = ("denied", None) if self.stops(name) else self._end_of(name, arg)
+        except LookupError:
+            end = "conflict", None
+        self.used |= {name} if end[0] == "succeeded" else set()
         self.calls.append((name, arg, end))
         return end
 
-    def _end_of(self, name: str, arg: str) -> Any:
-        world, holder = self.world, self
-        if name in (*SLICES, "fail"):
-            read = self.read("notes" if name == "fail" else name)
-            return "failed" if name == "fail" else "succeeded", read
-        if name in ("get", "put"):
-            pinned = self.see(arg)
-            while holder is not None and arg not in holder.made:
-                holder = holder.below
-            if holder is None and pinned != world.files.get(arg, ABSENT):
-                return "conflict", None
-            if name == "get":
-                return "succeeded", pinned[1]
-            self.made[arg] = world.new("put")
-        elif name == "add" and world.closed:
-            return "denied", None
-        elif name == "once":
-            while holder is not None and world.keys.get(arg, "free") is not holder:
-                holder = holder.below
-            if arg in world.keys and holder is None and world.keys[arg] is not None:
-                return "error", None
-            world.ran[arg] += arg not in world.keys
-            world.keys.setdefault(arg, self)
-        else:
-            self.change("notes" if name == "add" else "total", name, arg)
-        return "succeeded", arg
+    def stops(self, *names: str) -> bool:
+        return bool(self.world.stops & {"all", self.session.partition("/")[0], *names})
 
-    def conflicts(self) -> bool:
-        for name, (origin, _, read, replaced) in self.cells.items():
-            if (read or replaced) and self.base(name) != origin:
-                return True
-        return {path: self.below_of(path) for path in self.seen} != self.seen
+    def _end_of(self, name: str, arg: Any) -> Any:
+        world = self.world
+        if name == "undo":
+            return self._undo(*arg)
+        if name == "add" and world.is_closed:
+            return "denied", None
+        if name == "once":
+            if world.keys.get(arg) not in [None, "kept", *self.chain]:
+                return "error", None
+            world.ran[arg] += world.keys.get(arg) is None
+            world.keys[arg] = world.keys.get(arg) or self
+        text = ",".join(self.read(READS[name] or arg)) if name in READS else arg
+        if name in WRITES:
+            self.change(WRITES[name] or arg, (arg,), replaces=name != "add")
+        return "failed" if name == "fail" else "succeeded", arg if name == "put" else text
+
+    def _undo(self, numbers: list[int], keeps: bool) -> Any:
+        known, moved, self.has_lost_texts = self.read("undos"), [], True
+        # Of other notes, as those of another session, only the files are known.
+        notes = [[c for c in self.world.notes[n] if n in known or c[0] in PATHS] for n in numbers]
+        if not all(notes):
+            return "failed", []
+        inner = Layer(self.world, self.session, self)
+        try:
+            for name, at, left, former in (each for note in notes for each in note):
+                items, size = inner.read(name), len(left)
+                starts = range(min(at, len(items) - size), -1, -1)
+                found = [n for n in starts if items[n : n + size] == left]
+                if not found or (former is not None and items != left):
+                    moved.append(name)
+                    continue
+                rest = items[: found[0]] + items[found[0] + size :]
+                inner.change(name, rest if former is None else former, replaces=True)
+            if moved and not keeps:
+                return "failed", sorted(moved)
+            inner.merge()
+        finally:
+            inner.forget()
+        return "succeeded", []
 
     def commit(self) -> str:
         """Keep all, after a second run if need be; return how it ended."""
-        below, world = self.below, self.world
-        if self.conflicts():
-            if self.has_lost_texts:
-                return self.roll_back("conflict")
-            first, self.calls, self.reruns = self.calls, [], 1
-            self.forget()
-            for name, arg, end in first:
-                if self.call(name, arg) != end:
-                    return self.roll_back("conflict")
-        added = [end for name, _, end in self.calls if name == "add" and end[0] == "succeeded"]
-        if below is None and world.closed and added:
-            return self.roll_back("rolled_back")
-        for name, (_, changes, read, replaced) in self.cells.items():
-            if below is None and changes:
-                self.cells[name][0] = self.base(name)
-                world.slices[self.session, name] = self.now(name)
-            elif below is not None:
-                origin, before, *guards = below.cell(name)
-                guards = [guards[0] or read, guards[1] or replaced]
-                below.cells[name] = [origin, [*before, *changes], *guards]
-        (world.files if below is None else below.made).update(self.made)
-        world.keys.update({key: below for key, holder in world.keys.items() if holder is self})
-        if below is None:
-            self.tell("committed")
-        else:
-            below.calls += self.calls
-            below.has_lost_texts |= self.has_lost_texts
-            below.inner += [*self.inner, (self.title, self.reruns)]
+        added = ("add", "succeeded") in [(name, end[0]) for name, _, end in self.calls]
+        is_denied = self.below is None and self.world.is_closed and added
+        if self.stops(*self.used):
+            return self.end("rolled_back")
+        for name, (origin, _, *guards) in self.cells.items():
+            if any(guards) and self.base(name) != origin and not (name in PATHS and is_denied):
+                first, self.calls, self.reruns = self.calls, [], int(not self.has_lost_texts)
+                self.forget()
+                if not self.reruns or any(self.call(*each[:2]) != each[2] for each in first):
+                    self.calls = first
+                    return self.end("conflict")
+                break
+        if is_denied:
+            return self.end("rolled_back")
+        self.merge() if self.below else self.keep()
         return "committed"
 
-    def roll_back(self, status: str) -> str:
-        if self.below is not None:
-            self.below.has_lost_texts |= bool(self.calls)
-        self.forget()
-        self.tell(status)
-        return status
+    def merge(self) -> None:
+        """Add everything to the layer below."""
+        below = self.below
+        for name, (_, *own) in self.cells.items():
+            below.cell(name)[1:] = [a + b for a, b in zip(below.cell(name)[1:], own, strict=True)]
+        self.hand_keys_to(below)
+        below.calls += self.calls
+        below.inner += self.ends()
+        below.used |= self.used
+        below.has_lost_texts |= self.has_lost_texts
+        self.cells = {}
 
-    def tell(self, status: str) -> None:
-        ends = [*self.inner, (self.title, self.reruns)] if self.title else []
-        self.world.told += [(title, status, reruns) for title, reruns in ends]
+    def keep(self) -> None:
+        """Make everything the state of the world, and note how to undo it."""
+        changes = []
+        for name, cell in self.cells.items():
+            if cell[1]:
+                cell[0] = _, former = self.base(name)
+                _, items = self.world.values[self.at(name)] = self.now(name)
+                if name in SLICES or items or former:
+                    start, kept = (0, former) if cell[3] else (len(former), None)
+                    changes.append((name, start, items[start:], kept))
+        self.hand_keys_to("kept")
+        if changes:
+            numbers = (*self.base("undos")[1], len(self.world.notes))
+            self.world.values[self.session, "undos"] = self.world.new(*numbers)
+            self.world.notes.append(changes)
+        self.end("committed")
+
+    def ends(self) -> list[Any]:
+        return [*self.inner, (self.title, self.reruns)] if self.title else []
+
+    def end(self, status: str) -> str:
+        """Tell how it, and all that it has kept, has ended; drop changes that are not kept."""
+        if status != "committed":
+            if self.below:
+                self.below.has_lost_texts |= bool(self.calls) or self.has_lost_texts
+            self.forget()
+        self.world.told += [(title, status, reruns) for title, reruns in self.ends()]
+        return status

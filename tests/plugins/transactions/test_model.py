@@ -6,12 +6,13 @@ import tempfile
 from collections import Counter
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 from hypothesis import seed, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from tests.plugins.transactions.model import Layer, World
+from tests.plugins.transactions.model import NONE, PATHS, TOOLS, Layer, World
 
 from toolstile import Host, Settings
 from toolstile_hookspecs import (
@@ -24,10 +25,10 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
+from toolstile_hookspecs.execution.undo import UndoConflict
 
 ONCE = IdempotencyConfig(scope="global")
 RAN: Counter[str] = Counter()
-PATHS = ("a.txt", "b/c.txt")
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,13 @@ def fail(arg: str, context: ToolContext) -> str:
 def get(arg: str, context: ToolContext) -> str:
     """Return the content of a file."""
     files = context.filesystem
-    return files.read(arg) if files.exists(arg) else "-"
+    return files.read(arg) if files.exists(arg) else ""
 
 
 @tool(contained=True)
 def put(arg: str, context: ToolContext) -> str:
     """Write a file."""
-    context.filesystem.write(arg, "put")
+    context.filesystem.write(arg, arg)
     return arg
 
 
@@ -119,13 +120,41 @@ class Watcher:
         self.told.append((event.title, str(event.status), event.reruns))
 
 
-ACTIONS = st.one_of(
+ACTION = st.one_of(
     st.tuples(st.sampled_from(["add", "swap"]), st.sampled_from("xyz")),
     st.tuples(st.sampled_from(["notes", "total", "fail"]), st.just("")),
     st.tuples(st.sampled_from(["get", "put"]), st.sampled_from(PATHS)),
     st.tuples(st.just("once"), st.sampled_from("kl")),
 )
 WHO = st.sampled_from([0, 0, 0, 1, 1, 1, 2])
+ACTIONS = st.lists(ACTION, min_size=1, max_size=4)
+PLACE = st.sampled_from([0, -1, -1, -1])
+GLOB = st.sampled_from([None, None, None, "*", "*t*", "*o*", "add", "?[edt]*"])
+SESSION = st.sampled_from(["share", "share", "own"])
+LAST = st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True)
+END = st.sampled_from(["commit"] * 8 + ["rollback"] * 2 + ["close"])
+STOP = st.sampled_from(["add", "put", "s", "all", *["go"] * 6])
+STEPS = {
+    "begin": (2, WHO, GLOB),
+    "call_within": (4, WHO, ACTIONS, PLACE, GLOB),
+    "call_beside": (2, WHO, ACTIONS, GLOB, SESSION),
+    "undo": (2, WHO, LAST, st.booleans(), st.booleans()),
+    "end": (2, WHO, END, PLACE),
+    "person_writes": (1, st.sampled_from(PATHS)),
+    "close_or_open": (1, st.sampled_from([True, False, False, False])),
+    "stop_or_go": (1, st.sampled_from([0, 1]), STOP),
+}
+"""The steps with their weights. One rule has all, because Hypothesis leaves rules out of runs."""
+STEP = st.one_of(
+    st.tuples(st.just(name), *given)
+    for name, (weight, *given) in STEPS.items()
+    for _ in range(weight)
+)
+
+
+def named_by(glob):
+    """Return the tools that a child with this glob has, of all tools."""
+    return frozenset(name for name in TOOLS if glob is None or fnmatchcase(name, glob))
 
 
 class Transactions(RuleBasedStateMachine):
@@ -147,73 +176,135 @@ class Transactions(RuleBasedStateMachine):
         self.sessions = [session for _, session in places]
         self.works = [[], [], []]
         self.layers = [[], [], []]
+        # The ids of the noted calls, in the order of the model's notes.
+        self.noted = []
 
     def host(self):
+        database = str(self.folder / "state.db")
         plugins = {
             "vfs": {"root": str(self.root)},
-            "sessions": {"path": str(self.folder / "state.db")},
-            "ledger": {"wait": 0.001, "path": str(self.folder / "state.db")},
+            "sessions": {"path": database},
+            "ledger": {"wait": 0.001, "path": database},
+            "undo": {"path": str(self.folder / "undo")},
         }
         return Host(
             settings=Settings(plugins=plugins, durability="process"),
-            discover=("vfs", "sessions", "ledger"),
+            discover=("vfs", "sessions", "ledger", "undo"),
             tools=[add, notes, swap, total, fail, get, put, once],
             plugins=[self.watcher],
             policies=[self.closing],
         )
 
     def end_of(self, tools, name, arg):
-        outcome = tools.dispatch(ToolCall(name, {"arg": arg}))
-        status = str(outcome.status)
+        if name == "undo":
+            numbers, keeps = arg
+            ids = [self.noted[each] for each in numbers]
+            try:
+                outcome = tools.undo(*ids, others="keep" if keeps else "conflict")
+            except UndoConflict as conflict:
+                names = {"Note": "notes", "Total": "total"}
+                found = [names.get(each.name, each.name) for each in conflict.differences]
+                self.last = None
+                return "failed", sorted(found)
+        else:
+            outcome = tools.dispatch(ToolCall(name, {"arg": arg}))
+        status, self.last = str(outcome.status), outcome.call.id
+        if name == "undo":
+            return status, [] if status in ("succeeded", "failed") else None
         if status == "failed":
             return status, outcome.text.replace("nothing", "")
         return status, outcome.text if status == "succeeded" else None
 
-    @rule(who=WHO)
-    def begin(self, who):
+    def note(self, id_):
+        if len(self.world.notes) > len(self.noted):
+            self.noted.append(id_)
+        assert len(self.world.notes) == len(self.noted)
+
+    @rule(step=STEP)
+    def step(self, step):
+        name, *args = step
+        getattr(self, name)(*args)
+
+    def begin(self, who, glob):
+        """Begin a transaction, or have a child fork."""
         works, layers = self.works[who], self.layers[who]
-        if len(works) < 3:
-            self.number += 1
-            title = f"t{self.number}"
-            works.append((works[-1] if works else self.tools[who]).transaction(title))
-            below = layers[-1] if layers else None
-            if below is not None:
-                below.catch_up()
-            layers.append(Layer(self.world, self.sessions[who], below, title))
+        if len(works) == 3:
+            return
+        self.number += 1
+        title, below = f"t{self.number}", layers[-1] if layers else None
+        tools, around = named_by(glob), works[-1] if works else self.tools[who]
+        tools &= below.tools if below else TOOLS
+        if glob is None:
+            work = around.transaction(title)
+        else:
+            work = around.child(title, tools=[glob], session="fork")
+            title = f"agent {around.agent}/{title}"
+        works.append(work)
+        if below is not None:
+            below.catch_up()
+        layers.append(Layer(self.world, self.sessions[who], below, title, tools))
 
-    @rule(who=WHO, actions=st.lists(ACTIONS, min_size=1, max_size=4), is_outer=st.integers(0, 4))
-    def call_within(self, who, actions, is_outer):
+    def speaker(self, tools, glob, session="share"):
+        """Return an executor, or a child of it."""
+        return (
+            nullcontext(tools)
+            if glob is None
+            else tools.child("kid", tools=[glob], session=session)
+        )
+
+    def call_within(self, who, actions, place, glob):
         if not self.works[who]:
-            self.begin(who)
-        place = 0 if is_outer == 0 else -1
-        for action in actions:
-            expected = self.layers[who][place].call(*action)
-            assert self.end_of(self.works[who][place], *action) == expected
+            self.begin(who, None)
+        work, layer, only = self.works[who][place], self.layers[who][place], named_by(glob)
+        with self.speaker(work, glob) as tools:
+            for action in actions:
+                expected = layer.call(*action, only)
+                assert (found := self.end_of(tools, *action)) == expected, (action, found, expected)
 
-    @rule(who=WHO, actions=st.lists(ACTIONS, min_size=1, max_size=3))
-    def call_beside(self, who, actions):
-        for action in actions:
-            layer = Layer(self.world, self.sessions[who])
-            expected = layer.call(*action)
-            assert self.end_of(self.tools[who], *action) == expected
-            if expected[0] == "succeeded":
-                layer.commit()
-            else:
-                layer.roll_back("")
+    def call_beside(self, who, actions, glob, session):
+        self.number += 1
+        is_own = session == "own" and glob is not None
+        name = f"{self.sessions[who]}/{self.number}" if is_own else self.sessions[who]
+        with self.speaker(self.tools[who], glob, session) as tools:
+            for action in actions:
+                self.call_alone(tools, Layer(self.world, name, tools=named_by(glob)), action)
 
-    @rule(
-        who=WHO,
-        how=st.sampled_from(["commit"] * 8 + ["rollback"] * 2 + ["close"]),
-        is_outer=st.integers(0, 4),
-    )
-    def end(self, who, how, is_outer):
+    def call_alone(self, tools, layer, action):
+        expected = layer.call(*action)
+        assert (found := self.end_of(tools, *action)) == expected, (action, found, expected)
+        if expected[0] == "succeeded":
+            layer.commit()
+        else:
+            layer.end("")
+        self.note(self.last)
+
+    def undo(self, who, of, keeps, is_within):
+        """Undo some of the last calls, which may be undos."""
+        if not self.noted:
+            return
+        # The newest first.
+        numbers = sorted({max(0, len(self.noted) - each) for each in of}, reverse=True)
+        action = "undo", (numbers, keeps)
+        if not (self.works[who] and is_within):
+            self.call_alone(self.tools[who], Layer(self.world, self.sessions[who]), action)
+            return
+        expected = self.layers[who][-1].call(*action)
+        assert (found := self.end_of(self.works[who][-1], *action)) == expected, (
+            action,
+            found,
+            expected,
+        )
+
+    def end(self, who, how, place):
         works, layers = self.works[who], self.layers[who]
         if not works:
             return
-        place = 0 if is_outer == 0 or how == "close" else len(works) - 1
+        place = 0 if how == "close" else place % len(works)
         for layer in reversed(layers[place + 1 :]):
-            layer.roll_back("rolled_back")
-        work, layer = works[place], layers[place]
+            layer.end("rolled_back")
+        # Those within end with it, not because they are forgotten.
+        ending = works[place:]
+        work, layer = ending[0], layers[place]
         del works[place:], layers[place:]
         if how != "commit":
             if how == "close":
@@ -222,21 +313,29 @@ class Transactions(RuleBasedStateMachine):
                 self.tools[who] = host.executor(session_id=self.sessions[who])
             else:
                 work.rollback()
-            layer.roll_back("rolled_back")
+            layer.end("rolled_back")
             return
         expected = layer.commit()
         with nullcontext() if expected == "committed" else pytest.raises(TransactionFailed):
             work.commit()
         assert str(work.ended.status) == expected, work.ended
+        self.note(work.id)
 
-    @rule(path=st.sampled_from(PATHS))
     def person_writes(self, path):
-        self.world.files[path] = self.world.new(f"person {self.world.stamp}")
-        (self.root / path).write_text(self.world.files[path][1])
+        self.world.values[path] = self.world.new(f"person {self.world.stamp}")
+        (self.root / path).write_text(self.world.values[path][1][0])
 
-    @rule(closed=st.sampled_from([True, False, False, False]))
     def close_or_open(self, closed):
-        self.closing.closed = self.world.closed = closed
+        self.closing.closed = self.world.is_closed = closed
+
+    def stop_or_go(self, host, what):
+        if what == "go":
+            self.world.stops.clear()
+            self.hosts[host].go()
+            return
+        self.world.stops.add(what)
+        scope = {"all": {}, "s": {"session": "s"}}
+        self.hosts[host].stop("Halt.", **scope.get(what, {"tool": what}))
 
     @invariant()
     def all_is_as_in_the_model(self):
@@ -245,12 +344,12 @@ class Transactions(RuleBasedStateMachine):
         assert self.world.ran == RAN
         for path in PATHS:
             file = self.root / path
-            found = file.read_text() if file.exists() else "-"
-            assert found == self.world.files.get(path, (0, "-"))[1]
+            found = (file.read_text(),) if file.exists() else ()
+            assert found == self.world.values.get(path, NONE)[1]
         for tools, session in zip(self.tools, self.sessions, strict=True):
             for name in ("notes", "total"):
-                _, items = self.world.slices.get((session, name), (0, ()))
-                assert self.end_of(tools, name, "") == ("succeeded", ",".join(items))
+                expected = Layer(self.world, session).call(name, "")
+                assert self.end_of(tools, name, "") == expected
 
     def teardown(self):
         for tools in self.tools:
@@ -270,5 +369,5 @@ def test_transactions_are_as_in_the_model():
 @pytest.mark.long
 def test_transactions_are_as_in_the_model_over_ten_thousand_steps():
     many = seed(20_261_129)(type("Many", (Transactions,), {"steps": 0}))
-    run_state_machine_as_test(many, settings=settings(max_examples=250, stateful_step_count=50))
+    run_state_machine_as_test(many, settings=settings(max_examples=215, stateful_step_count=50))
     assert many.steps >= 10_000
