@@ -498,6 +498,8 @@ class TransactionRoot(ActiveCall):
                 try:
                     yield from ask_parsers(again, table, call.call_made)
                     again.fork()
+                    # Before the rules, as in the first run, because the texts are compared.
+                    self.executor.engine.gate.check(again)
                     yield from check_again(again)
                     again.stage = EXECUTE
                     yield from attempt(again, table, plan)

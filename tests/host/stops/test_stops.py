@@ -19,6 +19,7 @@ import pytest
 from toolstile import (
     ConfigurationError,
     Host,
+    PolicyDecision,
     Principal,
     StateError,
     Status,
@@ -275,6 +276,37 @@ def test_a_stopped_transaction_says_so_although_it_conflicts(host_in):
         with pytest.raises(TransactionFailed, match="was stopped: The prices are wrong"):
             work.commit()
         assert (work.ended.status, work.ended.reruns) == ("rolled_back", 0)
+
+
+def test_a_stopped_call_reads_the_same_in_a_second_run_although_a_rule_denies_it(host_in):
+    class Closing:
+        name = "closing"
+        is_closed = False
+
+        def check(self, tool, params, *, context):
+            is_denied = self.is_closed and tool.name == "note"
+            return PolicyDecision.deny("Closed.") if is_denied else PolicyDecision.allow()
+
+        def on_result(self, tool, params, result, *, context):
+            return None
+
+    @tool(contained=True)
+    def read_last(context: ToolContext) -> str:
+        """Read the last note."""
+        len(context.session[Note].all())
+        return "Read."
+
+    rule = Closing()
+    host = host_in(replace(note, contained=True), read_last, policies=[rule])
+    with host.executor() as tools:
+        work = tools.transaction("a note")
+        assert call(work, "read_last").success
+        assert call(tools, text="other").success
+        rule.is_closed = True
+        host.stop(REASON, tool="note")
+        assert call(work, text="a").status is Status.DENIED
+        work.commit()
+        assert work.ended.reruns == 1
 
 
 def test_a_call_that_waits_for_a_person_is_stopped(host_in):
