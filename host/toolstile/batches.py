@@ -40,7 +40,7 @@ def batch_of(
             "for each call, in their order"
         )
     # Because calls that a person has seen on one card are kept together, or asked about together.
-    is_resumed = any(call.id in resumed for call in made)
+    is_resumed = bool(resumed) and any(call.id in resumed for call in made)
     is_turn = is_resumed and isinstance(executor.approver, TurnApprover)
     card = Card(len(made)) if executor.asks_by_turn or is_turn else None
     order = BatchOrder(len(made), card)

@@ -385,8 +385,8 @@ def test_a_place_that_was_given_back_may_be_taken_when_the_call_is_resumed(house
 def test_what_is_no_change_set_is_refused():
     with pytest.raises(SnapshotError, match="not a change set"):
         ChangeSet.from_json("{}")
-    with pytest.raises(SnapshotError, match="of version 2"):
-        ChangeSet.from_json('{"tool": "a", "message": "b", "version": 2}')
+    with pytest.raises(SnapshotError, match="of version 3"):
+        ChangeSet.from_json('{"tool": "a", "message": "b", "version": 3}')
 
 
 def test_files_are_told_and_made_again(tmp_path):
