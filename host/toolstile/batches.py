@@ -39,9 +39,10 @@ def batch_of(
             f"`using` has {len(using)} entries for {len(made)} calls; give one callable, or None, "
             "for each call, in their order"
         )
+    # Callers need not be type-checked: `ActiveCall` refuses all else.
+    resumptions = [resumed.get(getattr(call, "id", "")) if resumed else None for call in made]
     # Because calls that a person has seen on one card are kept together, or asked about together.
-    is_resumed = bool(resumed) and any(call.id in resumed for call in made)
-    is_turn = is_resumed and isinstance(executor.approver, TurnApprover)
+    is_turn = any(resumptions) and isinstance(executor.approver, TurnApprover)
     card = Card(len(made)) if executor.asks_by_turn or is_turn else None
     order = BatchOrder(len(made), card)
     active = [
@@ -51,7 +52,7 @@ def batch_of(
             batch=order,
             index=index,
             on_loop=on_loop,
-            resumption=resumed.get(call.id),
+            resumption=resumptions[index],
             using=given,
         )
         for index, (call, given) in enumerate(zip(made, using or [None] * len(made), strict=True))

@@ -243,7 +243,8 @@ def undisturbed(
         return asked
 
     if isinstance(approver, TurnApprover):
-        return PluginApprover(stilled(approver), stilled(approver.turn))
+        single: Any = approver
+        return PluginApprover(stilled(single), stilled(approver.turn))
     return stilled(approver)
 
 

@@ -512,9 +512,10 @@ class TransactionRoot(ActiveCall):
                 CURRENT.set(mark)
             self.calls.append(again)
             if _read(again) != _read(call):
+                where = "Without the calls that were refused" if without else "On the newest state"
                 raise ConflictError(
-                    f"On the newest state, {call.name} ({call.call_made.wire_id}) would end with "
-                    "another text than before."
+                    f"{where}, {call.name} ({call.call_made.wire_id}) would end with another text "
+                    "than before."
                 )
         self.stage = VALIDATE
         self.branch.validate()

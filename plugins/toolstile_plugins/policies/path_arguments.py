@@ -249,7 +249,8 @@ class _PathSearch:
                     )
             for key in _COMPOSED:
                 inner: Any = schema.get(key, ())
-                waiting += schemas_among([inner] if isinstance(inner, Mapping) else inner)
+                parts: list[Any] = [inner] if isinstance(inner, Mapping) else inner
+                waiting += schemas_among(parts)
             waiting += schemas_among(each for key in _BY_NAME for each in _values(schema, key))
         return found
 
