@@ -283,7 +283,11 @@ def _is_same(before: Node | None, after: Node | None) -> bool:
     old, new = before.content, after.content
     if old is None or new is None or old == new:
         return True
-    return old.size == new.size and _digest(old) == _digest(new)
+    try:
+        return old.size == new.size and _digest(old) == _digest(new)
+    except PermissionError:
+        # A file that may be written need not be readable.
+        return False
 
 
 # --- Texts

@@ -200,9 +200,13 @@ def test_the_doctor_tries_a_container_and_advises_a_digest(image, options):
     assert "Name it by one of its digests" in str(found["image of the sandbox"].remedy)
 
 
-def test_an_image_that_is_not_there_is_told_and_not_pulled(open_container: Open):
+def test_an_image_that_is_not_there_is_told_and_not_pulled(
+    open_container: Open, caplog: pytest.LogCaptureFixture
+):
     shell = open_container({"image": "localhost/nosuch:1"})
-    assert "Run `podman pull localhost/nosuch:1`" in shell.outcome("true").text
+    with caplog.at_level("WARNING", "toolstile"):
+        assert "no sandbox for it can be made" in shell.outcome("true").text
+    assert "Run `podman pull localhost/nosuch:1`" in caplog.text
     options = {"image": "localhost/nosuch:1"}
     (found,) = backend_of(SandboxSettings(backend="podman", options=options)).findings()
     assert "Run `podman pull localhost/nosuch:1`" in str(found.remedy)
