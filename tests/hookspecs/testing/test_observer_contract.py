@@ -154,5 +154,5 @@ def test_what_is_logged_or_printed_in_clear(check, tell):
         def toolstile_telemetry(self, event):
             tell(f"called with {event.arguments}")
 
-    with pytest.raises(AssertionError, match="in clear in (the log|standard output)"):
+    with pytest.raises(AssertionError, match=r"in clear in (the log|standard output)"):
         check("test_nothing_secret_is_logged_or_printed", Chatty())
