@@ -158,7 +158,11 @@ class CallControlImpl:
     def is_over(self) -> bool:
         """True when the top-level call around it has ended, and with it the transaction."""
         root = self._call.root
-        return root.ended and (root.executor.within is None or root.executor.within.is_over)
+        within = root.executor.within
+        # A savepoint that was kept ends as the transaction around it does.
+        while within is not None and within.committed and within.closed is not None:
+            within = within.executor.within
+        return root.ended and (within is None or not within.keeps or within.closed is not None)
 
     def keep(self, effect_id: str) -> CallRecord:
         """Return the call's record, and mark the session as holding its changes."""

@@ -169,6 +169,27 @@ class TestTransactions:
             assert shop.bank.balance("hotel") == 0
         assert shop.bank.balance("rail") == 1
 
+    @pytest.mark.parametrize("kind", ["savepoint", "child"])
+    def test_a_payment_of_a_kept_savepoint_is_owed_nothing_while_the_transaction_is_open(
+        self, shop: Shop, kind: str
+    ) -> None:
+        with shop.work.transaction("a trip") as trip:
+            with (
+                trip.transaction("a day")
+                if kind == "savepoint"
+                else trip.child("helper", session="fork")
+            ) as day:
+                assert shop.call("pay", day, purpose="hotel").success
+            # Meanwhile the ledger settles the claims of calls that are over.
+            time.sleep(0.8)
+            assert shop.call("pay", trip, purpose="meal").success
+            assert shop.states == ["claimed"] * 2
+            if kind == "savepoint":
+                trip.rollback("Too expensive.")
+        assert shop.states == ["undone" if kind == "savepoint" else "done"] * 2
+        refunds = [line for line in shop.bank.lines() if line.startswith("refund")]
+        assert len(refunds) == (2 if kind == "savepoint" else 0)
+
     def test_a_conflict_takes_it_back_and_runs_nothing_again(self, shop: Shop) -> None:
         trip = shop.work.transaction("a trip")
         shop.call("set_lines", trip, texts=["a"])
