@@ -1,5 +1,8 @@
 """Kept calls are undone row by row; rows that others have changed since are named."""
 
+from contextlib import closing
+
+import apsw
 import pytest
 import toolstile_sqlite
 
@@ -33,6 +36,17 @@ def tools(toolstile_tools, shop, tmp_path):
 def change(tools):
     """Changes rows in another transaction."""
     return lambda sql: assert_ok(tools.call("sql_execute", sql=sql))
+
+
+@pytest.fixture
+def elsewhere(shop):
+    """Runs SQL in another program, which may also define tables."""
+
+    def run(sql):
+        with closing(apsw.Connection(str(shop))) as connection:
+            connection.execute(f"PRAGMA foreign_keys = ON; {sql}")
+
+    return run
 
 
 def undo(tools, outcome, **options):
@@ -85,14 +99,121 @@ def test_the_rest_goes_back_if_the_others_keep_theirs(tools, change, rows):
     assert rows("SELECT name FROM customer WHERE name = 'Dora'") == []
 
 
-def test_a_row_that_others_refer_to_stays(tools, change, rows):
+@pytest.mark.parametrize("action", ["CASCADE", "SET NULL", "RESTRICT", "NO ACTION"])
+def test_a_row_that_others_refer_to_stays_and_so_do_theirs(tools, elsewhere, dump, action):
+    elsewhere(
+        "CREATE TABLE visit (day TEXT, hour INTEGER, "
+        f"customer INTEGER REFERENCES customer (id) ON DELETE {action}, PRIMARY KEY (day, hour))"
+    )
     settled = tools.call("settle")
-    change("INSERT INTO purchase (customer, cents) VALUES (4, 9)")
+    elsewhere("INSERT INTO visit VALUES ('May', 9, 4)")
+    before = dump()
 
-    with pytest.raises(UndoConflict, match="1 rows refer to rows that are not there"):
+    with pytest.raises(UndoConflict) as raised:
         tools.executor.undo(settled.call.id)
 
-    assert (4, 9) in rows(BILLS)
+    now = "a reference to a row of customer that would be missing"
+    assert raised.value.differences == (Difference("visit 'May', 9", "a valid reference", now),)
+    assert dump() == before
+
+
+def test_rows_that_the_call_deleted_by_cascade_come_back(tools, elsewhere, dump):
+    elsewhere(
+        "CREATE TABLE visit (id INTEGER PRIMARY KEY, "
+        "customer INTEGER REFERENCES customer (id) ON DELETE CASCADE); "
+        "INSERT INTO visit VALUES (1, 3), (2, 3)"
+    )
+    before = dump()
+
+    undo(tools, tools.call("sql_execute", sql="DELETE FROM customer WHERE id = 3"))
+
+    assert dump() == before
+
+
+def test_only_references_that_the_undo_breaks_are_named(tools, elsewhere):
+    elsewhere(
+        "CREATE TABLE visit (customer INTEGER REFERENCES customer (id) ON DELETE CASCADE); "
+        "PRAGMA foreign_keys = OFF; INSERT INTO visit VALUES (77)"
+    )
+    settled = tools.call("settle")
+    elsewhere("INSERT INTO visit VALUES (4)")
+
+    with pytest.raises(UndoConflict) as raised:
+        tools.executor.undo(settled.call.id)
+
+    assert [name for name, _, _ in raised.value.differences] == ["visit 2"]
+
+
+def test_triggers_do_not_fire_again_in_an_undo(tools, elsewhere, dump):
+    elsewhere(
+        "CREATE TABLE total (id INTEGER PRIMARY KEY, n INTEGER); INSERT INTO total VALUES (1, 3); "
+        "CREATE TABLE audit (id INTEGER PRIMARY KEY, event TEXT); "
+        "CREATE TRIGGER more AFTER INSERT ON customer BEGIN "
+        "UPDATE total SET n = n + 1; INSERT INTO audit (event) VALUES ('new'); END; "
+        "CREATE TRIGGER fewer AFTER DELETE ON customer BEGIN "
+        "UPDATE total SET n = n - 1; INSERT INTO audit (event) VALUES ('gone'); END;"
+    )
+    before = dump()
+    settled = tools.call("settle")
+    after = dump()
+
+    undone = tools.executor.undo(settled.call.id)
+
+    assert_ok(undone)
+    assert dump() == before
+    undo(tools, undone)
+    assert dump() == after
+
+
+def test_triggers_fire_in_the_calls_after_an_undo(tools, elsewhere, change, rows):
+    elsewhere(
+        "CREATE TABLE audit (event TEXT); CREATE TRIGGER more AFTER INSERT ON customer BEGIN "
+        "INSERT INTO audit VALUES (new.name); END;"
+    )
+    undo(tools, tools.call("settle"))
+
+    change("INSERT INTO customer (name) VALUES ('Eve')")
+
+    assert rows("SELECT event FROM audit") == [("Eve",)]
+
+
+def test_a_count_that_others_have_changed_too_is_a_conflict(tools, elsewhere, change, dump):
+    elsewhere(
+        "CREATE TABLE total (id INTEGER PRIMARY KEY, n INTEGER); INSERT INTO total VALUES (1, 3); "
+        "CREATE TRIGGER more AFTER INSERT ON customer BEGIN UPDATE total SET n = n + 1; END; "
+        "CREATE TRIGGER fewer AFTER DELETE ON customer BEGIN UPDATE total SET n = n - 1; END;"
+    )
+    settled = tools.call("settle")
+    change("INSERT INTO customer (name) VALUES ('Eve')")
+    before = dump()
+
+    with pytest.raises(UndoConflict) as raised:
+        tools.executor.undo(settled.call.id)
+
+    assert raised.value.differences == (Difference("total 1", "1, 4", "1, 5"),)
+    assert dump() == before
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        "ALTER TABLE note RENAME TO remark",
+        "DROP TABLE note",
+        "ALTER TABLE note DROP COLUMN text",
+        "ALTER TABLE note DROP COLUMN extra",
+        "DROP TABLE note; CREATE TABLE note (id, extra, text PRIMARY KEY)",
+    ],
+)
+def test_a_table_that_no_longer_fits_is_a_conflict(tools, elsewhere, dump, altered):
+    elsewhere("CREATE TABLE note (id INTEGER PRIMARY KEY, extra, text)")
+    written = tools.call("sql_execute", sql="INSERT INTO note VALUES (1, 2, 'draft')")
+    elsewhere(altered)
+    before = dump()
+
+    with pytest.raises(UndoConflict, match="table note: as the call found it, now dropped"):
+        tools.executor.undo(written.call.id)
+
+    assert dump() == before
 
 
 def test_a_call_that_only_reads_has_nothing_to_undo(tools):

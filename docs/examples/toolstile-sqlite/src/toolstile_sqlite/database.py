@@ -17,6 +17,7 @@ from toolstile_hookspecs.execution.undo import Difference
 from toolstile_sqlite.guard import Access, Guard, Watch
 from toolstile_sqlite.results import Change, Cutter, Rows, Scalar
 from toolstile_sqlite.settings import Settings
+from toolstile_sqlite.undo import put_back
 
 Params = Sequence[Scalar] | Mapping[str, Scalar]
 
@@ -123,41 +124,10 @@ class Database:
         return "" if self._recording is None else self._recording.changeset().hex()
 
     def undo(self, text: str) -> tuple[list[str], list[Difference]]:
-        """Put the rows back that another call has changed, except those that differ since.
-
-        Returns:
-            The rows that went back, by table and key, and the differing ones.
-        """
-        rows: dict[str, None] = {}
-        differing: dict[str, Difference] = {}
-
-        def note(change: apsw.TableChange) -> bool:
-            rows[_row(change)] = None
-            return True
-
-        def conflict(reason: int, change: apsw.TableChange) -> int:
-            if reason == apsw.SQLITE_CHANGESET_FOREIGN_KEY:
-                dangling = f"{change.fk_conflicts} rows refer to rows that are not there"
-                differing["foreign keys"] = Difference("foreign keys", "valid", dangling)
-                return apsw.SQLITE_CHANGESET_ABORT
-            name = _row(change)
-            left = _values(change.old) if change.old else "deleted"
-            now = _values(change.conflict) if change.conflict else "deleted"
-            if reason == apsw.SQLITE_CHANGESET_CONSTRAINT:
-                now = "a constraint forbids it"
-            differing[name] = Difference(name, left, now)
-            return apsw.SQLITE_CHANGESET_OMIT
-
+        """Put the rows back that another call has changed; see `put_back`."""
         self._refuse_lost()
         self._connection.execute("PRAGMA query_only = 0")
-        changes = apsw.Changeset.invert(bytes.fromhex(text))
-        try:
-            apsw.Changeset.apply(changes, self._connection, filter_change=note, conflict=conflict)
-        except (apsw.AbortError, apsw.ConstraintError):
-            if "foreign keys" not in differing:
-                raise
-            rows = {}
-        return [name for name in rows if name not in differing], [*differing.values()]
+        return put_back(self._connection, bytes.fromhex(text))
 
     def close(self) -> None:
         """Close the connection; what is in no ended call is undone."""
@@ -332,13 +302,3 @@ class Opening:
     def __call__(self, resources: object) -> Database:  # noqa: ARG002 - it needs none
         """Return the database."""
         return Database(self.settings)
-
-
-def _row(change: apsw.TableChange) -> str:
-    """Return the table and the key of a row."""
-    row: Any = change.old or change.new
-    return f"{change.name} {', '.join(repr(row[column]) for column in sorted(change.pk_columns))}"
-
-
-def _values(row: Sequence[Any]) -> str:
-    return ", ".join(repr(value) for value in row if value is not apsw.no_change)
