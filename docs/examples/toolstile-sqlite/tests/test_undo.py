@@ -216,6 +216,39 @@ def test_a_table_that_no_longer_fits_is_a_conflict(tools, elsewhere, dump, alter
     assert dump() == before
 
 
+@pytest.mark.parametrize("sql", ["INSERT INTO found VALUES ('Fay')", "DELETE FROM found"])
+def test_a_call_that_changed_a_virtual_table_says_that_it_cannot_be_undone(
+    tools, elsewhere, change, dump, sql
+):
+    elsewhere("CREATE VIRTUAL TABLE found USING fts5(name)")
+    change("INSERT INTO found VALUES ('Eve')")
+    written = tools.call("sql_execute", sql=sql)
+    before = dump()
+
+    undone = tools.executor.undo(written.call.id, others="keep")
+
+    assert not undone.success
+    assert undone.text.startswith(
+        "Nothing was undone, because the call or a trigger changed found,"
+    )
+    assert dump() == before
+
+
+def test_a_call_whose_trigger_fills_a_full_text_index_is_not_half_undone(tools, elsewhere, rows):
+    elsewhere(
+        "CREATE VIRTUAL TABLE found USING fts5(name, content='customer', content_rowid='id'); "
+        "CREATE TRIGGER more AFTER INSERT ON customer BEGIN "
+        "INSERT INTO found (rowid, name) VALUES (new.id, new.name); END;"
+    )
+    settled = tools.call("settle")
+
+    undone = tools.executor.undo(settled.call.id)
+
+    assert not undone.success
+    assert "rows of virtual tables" in undone.text
+    assert rows("SELECT name FROM found WHERE found MATCH 'Dora'") == [("Dora",)]
+
+
 def test_a_call_that_only_reads_has_nothing_to_undo(tools):
     assert_ok(tools.call("sql_query", sql="SELECT 1"))
     assert "No call of this session can be undone" in tools.executor.undo().text

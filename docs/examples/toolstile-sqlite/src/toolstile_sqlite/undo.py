@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from toolstile_hookspecs import ResourceError
+from toolstile_hookspecs import ToolError
 from toolstile_hookspecs.execution.undo import Difference
 
 
@@ -19,11 +19,12 @@ def put_back(connection: apsw.Connection, recorded: bytes) -> tuple[list[str], l
         The rows that went back, by table and key, and the differing ones.
 
     Raises:
-        ResourceError: The rows cannot be put back; nothing is changed.
+        ToolError: The rows cannot go back; nothing is changed.
     """
     changes = apsw.Changeset.invert(recorded)
     # Because SQLite silently skips the tables that no longer fit, each table is expected here.
     skipped = {change.name for change in apsw.Changeset.iter(changes)}
+    _refuse_virtual(connection, skipped)
     rows: dict[str, None] = {}
     differing: dict[str, Difference] = {}
     broken: dict[str, Difference] = {}
@@ -61,7 +62,10 @@ def put_back(connection: apsw.Connection, recorded: bytes) -> tuple[list[str], l
         )
     except apsw.Error as error:
         if not broken:
-            raise ResourceError(f"Nothing was undone, because SQLite refuses: {error}.") from error
+            raise ToolError(
+                f"Nothing was undone, because SQLite refuses: {error}. Retry, or write the former "
+                "values with a new call."
+            ) from error
         rows = {}
         # References that were broken before the undo are no conflict with it.
         named = broken.keys() - _broken_references(connection) - {"foreign keys"}
@@ -72,6 +76,18 @@ def put_back(connection: apsw.Connection, recorded: bytes) -> tuple[list[str], l
         changed = "dropped, renamed, or with other columns or another primary key"
         differing[table] = Difference(f"table {table}", "as the call found it", changed)
     return [name for name in rows if name not in differing], [*differing.values()]
+
+
+def _refuse_virtual(connection: apsw.Connection, changed: set[str]) -> None:
+    # A virtual table keeps its rows in shadow tables, which SQLite lets only its module change.
+    of_shadows = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow'"
+    shadows = {str(name) for (name,) in connection.execute(of_shadows).fetchall()}
+    if virtual := {name.rpartition("_")[0] for name in changed & shadows}:
+        raise ToolError(
+            f"Nothing was undone, because the call or a trigger changed {', '.join(virtual)}, and "
+            "rows of virtual tables, such as full-text indexes, cannot go back. Write the former "
+            "values with a new call."
+        )
 
 
 def _broken_references(connection: apsw.Connection) -> dict[str, Difference]:
