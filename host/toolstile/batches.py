@@ -39,8 +39,10 @@ def batch_of(
             f"`using` has {len(using)} entries for {len(made)} calls; give one callable, or None, "
             "for each call, in their order"
         )
-    # Callers need not be type-checked: `ActiveCall` refuses all else.
-    resumptions = [resumed.get(getattr(call, "id", "")) if resumed else None for call in made]
+    resumptions: list[Resumption | None] = [None] * len(made)
+    if resumed:
+        # Callers need not be type-checked: `ActiveCall` refuses all else.
+        resumptions = [resumed.get(getattr(call, "id", "")) for call in made]
     # Because calls that a person has seen on one card are kept together, or asked about together.
     is_turn = any(resumptions) and isinstance(executor.approver, TurnApprover)
     card = Card(len(made)) if executor.asks_by_turn or is_turn else None
@@ -52,10 +54,12 @@ def batch_of(
             batch=order,
             index=index,
             on_loop=on_loop,
-            resumption=resumptions[index],
+            resumption=resumption,
             using=given,
         )
-        for index, (call, given) in enumerate(zip(made, using or [None] * len(made), strict=True))
+        for index, (call, given, resumption) in enumerate(
+            zip(made, using or [None] * len(made), resumptions, strict=True)
+        )
     ]
     if card is not None:
         card.calls = active

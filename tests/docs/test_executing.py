@@ -115,7 +115,7 @@ Who is there?
         ("```toml\na = \n```", "TOMLDecodeError"),
         ("```toml\ntimeuot = 1\n```", "are not keys of ours"),
         ("```toml\ntimeout = -1\n```", "timeout"),
-        ("```toml\n[plugins.ledger]\nstore = 'stone'\n```", "stone"),
+        ("```toml\n[plugins.ledger]\nstore = 'stone'\n```", "remove store"),
         ("```toml\n[[policies]]\nkind = 'kindness'\n```", "kindness"),
     ],
 )

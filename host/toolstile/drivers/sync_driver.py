@@ -144,7 +144,8 @@ class _Batch:
     def _look(self, index: int) -> None:
         if (job := self._jobs.get(index)) is None:
             return
-        job.check_limit(self._contexts[index].get(CURRENT))
+        if not job.finished:
+            job.check_limit(self._contexts[index].get(CURRENT))
         if not job.finished:
             self._note_end(job)
             return
