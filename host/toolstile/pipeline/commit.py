@@ -30,6 +30,7 @@ from toolstile.resources.call_scope import Part
 from toolstile.resources.transactional import may_wait
 from toolstile.state.store import Deciding
 from toolstile_hookspecs import Participant
+from toolstile_hookspecs.codecs import dumped
 from toolstile_hookspecs.execution.undo import UndoNote
 from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.process import deferred_interrupts
@@ -109,7 +110,7 @@ def commit_with_participants(call: ActiveCall) -> Staged:
         yield from close_to_nested(call)
         others: list[Participant] = []
         deciders: list[Participant] = []
-        wanted: list[Participant] = []
+        wanted: list[Any] = []
         for each in (*call.participants, *call.scope.participants()):
             (deciders if getattr(each, "decides", False) else others).append(each)
             if hasattr(each, "undo_directory"):
@@ -118,14 +119,17 @@ def commit_with_participants(call: ActiveCall) -> Staged:
         if keeper is not None and (saving := keeper.saving(call.branch.record_changes)) is not None:
             others.append(saving)
         participants = [*others, *deciders]
-        note: UndoNote | None = None
-        if wanted:
-            note = yield from note_undo(call, participants, wanted)
+        note, lasting = yield from note_undo(call, participants, wanted)
         deciding, key = _deciding(call, others, deciders)
         if note is not None:
             deciding = deciding or Deciding(id="")
             deciding.note = note
             deciding.is_durable = deciding.is_durable or bool(note.parts or note.stays)
+            if call.executor.journal is None and lasting is not None:
+                # The session is gone with the process, but effects outside are not.
+                wanted[0].keep(dumped(UndoNote, [lasting])[0], key)
+                # Last, because without a key all other parts must have been committed.
+                participants.append(participants.pop(participants.index(wanted[0])))
         for each in participants:
             yield from perform(call, each, "prepare", settle)
         if [each for each in deciders if not hasattr(each, "contribute")]:

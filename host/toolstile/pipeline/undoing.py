@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 
 
 def note_undo(call: ActiveCall, parts: Iterable[Any], wanted: list[Any]) -> Staged:
-    """Return the note of how to undo a call, for its decision; plugins' participants want it."""
+    """Return the note of how to undo a call, for its decision; plugins' participants want it.
+
+    The second one is for other processes, without files and slices. None if it is empty, or the
+    record of files keeps it.
+    """
+    if not wanted:
+        return None, None
     made = call.call_made
     note = UndoNote(
         id=made.id,
@@ -41,23 +47,34 @@ def note_undo(call: ActiveCall, parts: Iterable[Any], wanted: list[Any]) -> Stag
         undoes=tuple(call.attributes.get(UNDONE_CALLS, ())),
     )
     types = call.scope.types_of_parts()
-    texts: list[tuple[str, str]] = []
-    stays: list[str] = []
+    changed: list[tuple[Any, Any, str]] = []
     for part in parts:
         # Plugins' participants only record, unless they name the resource that undoes them.
         type_ = types.get(id(part)) or getattr(part, "undone_by", None)
         if type_ is None or not getattr(part, "changed", True):
             continue
         own: Any = getattr(part, "exclusive", None) or getattr(part, "branch", part)
-        if hasattr(own, "keep_former"):
-            own.keep_former(wanted[0].undo_directory, dumped(UndoNote, [note])[0])
+        changed.append((own, type_, part.name))
+    # Files last, because their record in the store of undos has the note of all other parts.
+    changed.sort(key=lambda each: hasattr(each[0], "keep_former"))
+    directory: str = wanted[0].undo_directory
+    lasting: UndoNote | None = None
+    for own, type_, name in changed:
+        has_files, text = hasattr(own, "keep_former"), None
+        if has_files:
+            own.keep_former(directory, dumped(UndoNote, [note])[0])
         with suppress(SnapshotError):
             if hasattr(own, "reverse"):
                 text = cast("str", (yield from perform(call, own, "reverse", settle)))
-                texts.append((type_name(type_), text))
-                continue
-        stays.append(part.name)
-    return replace(note, parts=tuple(texts), stays=tuple(stays))
+        if text is None:
+            note = replace(note, stays=(*note.stays, name))
+        else:
+            note = replace(note, parts=(*note.parts, (type_name(type_), text)))
+        if not has_files:
+            lasting = note
+        elif text == directory:
+            lasting = None
+    return note, lasting
 
 
 def take_back(call: ActiveCall, notes: Iterable[UndoNote], *, keep: bool) -> list[str]:

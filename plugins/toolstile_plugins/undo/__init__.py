@@ -6,11 +6,15 @@ lists the calls that can be undone, and undoes them.
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
@@ -31,7 +35,7 @@ from toolstile_hookspecs.support.late_names import late_names
 from toolstile_hookspecs.support.process import make_directory, new_id
 from toolstile_plugins.undo import cli
 from toolstile_plugins.undo.settings import UndoSettings
-from toolstile_plugins.undo.store import UndoStore
+from toolstile_plugins.undo.store import PREPARED, RECORD, UndoStore, log
 
 if TYPE_CHECKING:
     from toolstile_plugins.undo.calls import TakenBack, UndoSection
@@ -45,19 +49,46 @@ _PRIVATE: Final = 0o700
 __getattr__ = late_names(__name__, {"calls": "TakenBack UndoSection"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Noted:
     """A participant that has the host note how to undo the call, with the call's decision."""
 
     call_id: str
     undo_directory: str  # for former contents; it does not exist yet
     until: datetime  # when the note may be dropped
-    waits: bool = False
+    kept: str = ""  # the record of the note, if neither the session nor files keep it
+    waits: bool = False  # whether there is a record to write
+
+    def keep(self, note: object, key: str | None) -> None:
+        """Keep a note, as JSON values, in the store; after a crash the key tells its decision."""
+        self.kept, self.waits = json.dumps({"key": key, "undo": {"note": note}}), True
+
+    def diff(self) -> str:
+        """Return nothing, because a note is not a change to show."""
+        return ""
 
     def prepare(self) -> None:
-        """Do nothing; the note is part of the decision."""
+        """Write the record; a note in the session is part of the decision."""
+        try:
+            if self.kept:
+                Path(self.undo_directory).mkdir(_PRIVATE)
+                with Path(self.undo_directory, PREPARED).open("w") as stream:
+                    stream.write(self.kept)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+        except OSError:
+            log.exception("Call %s is not noted, so it cannot be undone.", self.call_id)
 
-    commit = rollback = prepare
+    def commit(self) -> None:
+        """Have the record count."""
+        with suppress(OSError):
+            if self.kept:
+                Path(self.undo_directory, PREPARED).replace(Path(self.undo_directory, RECORD))
+
+    def rollback(self) -> None:
+        """Remove the record."""
+        if self.kept:
+            shutil.rmtree(self.undo_directory, ignore_errors=True)
 
 
 class _Notes:
@@ -95,10 +126,10 @@ def toolstile_resources(settings: UndoSettings) -> list[Binding[Any]]:
 
 @hookimpl
 @contextmanager
-def toolstile_lifespan(host: HostHandle, settings: UndoSettings) -> Generator[UndoStore | None]:
+def toolstile_lifespan(host: HostHandle, settings: UndoSettings) -> Generator[None]:
     """Have calls note how to undo them while the host is open, if the table is there."""
     if host.catalog.get(UNDO_TOOL) is None:
-        yield None
+        yield
         return
     store = UndoStore(settings)
     with suppress(PluginError):
@@ -113,7 +144,7 @@ def toolstile_lifespan(host: HostHandle, settings: UndoSettings) -> Generator[Un
     host.register(_Notes(store), _NOTES)
     tidying.start()
     try:
-        yield store
+        yield
     finally:
         ended.set()
         host.unregister(_NOTES)

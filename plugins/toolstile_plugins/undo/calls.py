@@ -27,7 +27,7 @@ _SHOWN: Final = 20
 
 
 def known_notes(session: SessionProtocol, store: UndoStore) -> dict[str, UndoNote]:
-    """Return by id the notes of a session, and of the files of all sessions."""
+    """Return by id the notes of a session, and of the store for all sessions."""
     # The notes in the session come last, because they have its slices, too.
     return {note.id: note for note in (*store.notes(), *session[UndoNote].all())}
 
@@ -118,7 +118,7 @@ def undo_calls(
     told += f"{', '.join(back[:_SHOWN]) or 'Nothing'}{more} went back to the former state."
     context.session[TakenBack].append(TakenBack(told, len(context.request)))
     if any(note.id not in own for note in chosen):
-        told += " Of calls in other sessions, only the files went back."
+        told += " The changes to other sessions stay."
     if stays := [name for note in chosen for name in note.stays]:
         told += f" Not undone, because they cannot be: {', '.join(stays)}."
     return ToolResult.ok(told)

@@ -29,7 +29,8 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     """
     if host.catalog.get(UNDO_TOOL) is None:
         raise StateError("No calls are noted here. Add [plugins.undo] to the configuration.")
-    store = UndoStore(host.settings("undo"))
+    with host.executor() as tools:
+        store = tools.resources.get(UndoStore)
     notes = _known(host, store, args)
     if args.calls[:1] == ["purge"]:
         count = store.purge(named(notes, args.calls[1:]))

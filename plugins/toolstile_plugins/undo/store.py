@@ -9,20 +9,21 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from toolstile_hookspecs import Filesystem
+from toolstile_hookspecs import Filesystem, ToolstileError
 from toolstile_hookspecs.codecs import loaded, type_name
 from toolstile_hookspecs.execution.undo import UndoNote
 from toolstile_plugins.undo.settings import UndoSettings
 
 log = logging.getLogger("toolstile.undo")
 
-_RECORD: Final = "decided"
+RECORD: Final = "decided"
+PREPARED: Final = "prepared"  # the record of a call that is not decided yet, without files
 _DIGESTS: Final = "digests"  # of the contents by name; empty for dropped ones
 _PAUSE: Final = 60.0
 _AGE: Final = 12
@@ -37,11 +38,19 @@ class UndoStore:
         self.directory = settings.directory
 
     def notes(self) -> Iterator[UndoNote]:
-        """Yield the notes of the calls whose files are kept, the oldest first."""
+        """Yield the notes of the calls that are kept here, the oldest first."""
         for entry in self._entries():
-            if undo := _json_in(entry / _RECORD).get("undo"):
+            if undo := _json_in(entry / RECORD).get("undo"):
                 note: UndoNote = loaded(UndoNote, [undo["note"]])[0]
-                yield replace(note, parts=((type_name(Filesystem), str(entry)),))
+                files = [(type_name(Filesystem), str(entry))] if "reverse" in undo else []
+                yield replace(note, parts=(*note.parts, *files))
+
+    def recover(self, decided: Callable[[str], bool | None]) -> None:
+        """Keep the notes without files of the calls that were decided when their process died."""
+        for file in self.directory.glob(f"*/{PREPARED}"):
+            with suppress(OSError, ToolstileError):
+                if (key := _json_in(file).get("key")) is not None and decided(key):
+                    file.replace(file.with_name(RECORD))
 
     def paths_of(self, note: UndoNote) -> list[str]:
         """Return the paths that a call has changed; a last text counts the dropped contents."""
@@ -52,7 +61,7 @@ class UndoStore:
                 found.append(type_.rpartition(":")[2])
                 continue
             if not text.startswith("{"):
-                undo = _json_in(Path(text, _RECORD)).get("undo", {})
+                undo = _json_in(Path(text, RECORD)).get("undo", {})
             found += json.loads(undo["reverse"])["made"] if undo else ["all dropped"]
             if dropped := [*_json_in(Path(text, _DIGESTS)).values()].count(""):
                 found.append(f"{dropped} dropped")
@@ -60,8 +69,9 @@ class UndoStore:
 
     def purge(self, notes: Collection[UndoNote]) -> int:
         """Remove the files of calls, of all without any; return the number of calls."""
-        wanted = {text for note in notes for _, text in note.parts}
-        entries = [each for each in self._entries() if not notes or str(each) in wanted]
+        ids = {note.id for note in notes}
+        noted = ((each, _json_in(each / RECORD).get("undo", {})) for each in self._entries())
+        entries = [each for each, undo in noted if not ids or undo.get("note", {}).get("id") in ids]
         for entry in entries:
             shutil.rmtree(entry, ignore_errors=True)
         return len(entries)

@@ -1,0 +1,80 @@
+"""Calls of a session in memory are undone by a later process, with their effects outside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from tests.plugins.undo.test_refunds import Shop, make_shop
+
+from toolstile_hookspecs.execution.undo import UndoNote
+from toolstile_plugins.undo import UndoStore
+
+__all__ = ["make_shop"]
+
+
+@pytest.fixture
+def shop(make_shop: Callable[..., Shop]) -> Shop:
+    return make_shop()
+
+
+def noted_later(shop: Shop) -> list[UndoNote]:
+    """Open the host again, as a later process does, and return its notes."""
+    shop.host.close()
+    shop.open()
+    return list(shop.work.resources.get(UndoStore).notes())
+
+
+def test_a_file_and_a_payment_go_back_together(shop: Shop) -> None:
+    with shop.work.transaction("a trip") as trip:
+        shop.call("write_file", trip, path="a.txt", content="x")
+        paid = shop.call("pay", trip, purpose="rail")
+    noted_later(shop)
+
+    undo = shop.work.undo(paid.call.id)
+
+    assert "the effect of pay" in undo.text
+    assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
+    assert not (shop.folder / "work/a.txt").exists()
+
+
+def test_a_payment_without_files_is_noted_until_it_is_undone(shop: Shop) -> None:
+    shop.call("write_file", path="a.txt", content="x")
+    paid = shop.call("pay", purpose="rail")
+    assert [note.id for note in noted_later(shop)][1:] == [paid.call.id]
+
+    undo = shop.work.undo(paid.call.id)
+
+    assert shop.bank.balance("rail") == 0
+    *_, last = noted_later(shop)
+    assert (last.id, last.undoes, last.stays) == (
+        undo.call.id,
+        (paid.call.id,),
+        ("effects outside",),
+    )
+    store = shop.work.resources.get(UndoStore)
+    assert store.purge([last]) == 1
+    assert last.id not in [note.id for note in store.notes()]
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_after_a_crash_a_payment_is_noted_if_it_was_decided(shop: Shop, *, decided: bool) -> None:
+    paid = shop.call("pay", purpose="rail")
+    (record,) = (shop.folder / "undo").glob("*/decided")
+    written = json.loads(record.read_text())
+    if not decided:
+        written["key"] = written["key"].replace("ledger:0", "ledger:f")
+    # The process ended before it could rename the record.
+    record.with_name("prepared").write_text(json.dumps(written))
+    record.unlink()
+
+    assert [note.id for note in noted_later(shop)] == [paid.call.id] * decided
+
+
+def test_a_payment_that_is_rolled_back_leaves_no_note(shop: Shop) -> None:
+    # So that it is rolled back after its note was prepared.
+    shop.during = lambda key: shop.host.stop("The prices are wrong.")
+    assert not shop.call("pay", purpose="rail").success
+    assert noted_later(shop) == []
+    assert not list((shop.folder / "undo").iterdir())
