@@ -216,6 +216,40 @@ def test_a_table_that_no_longer_fits_is_a_conflict(tools, elsewhere, dump, alter
     assert dump() == before
 
 
+@pytest.mark.parametrize(
+    "altered",
+    [
+        "ALTER TABLE note DROP COLUMN extra; ALTER TABLE note ADD COLUMN more",
+        "ALTER TABLE note RENAME COLUMN extra TO other",
+        "DROP TABLE note; CREATE TABLE note (id INTEGER PRIMARY KEY, text, extra)",
+    ],
+)
+def test_values_go_to_no_other_columns(tools, elsewhere, change, dump, rows, altered):
+    elsewhere("CREATE TABLE note (id INTEGER PRIMARY KEY, extra, text)")
+    change("INSERT INTO note VALUES (1, 2, 'draft')")
+    deleted = tools.call("sql_execute", sql="DELETE FROM note")
+    elsewhere(altered)
+    before = dump()
+
+    with pytest.raises(UndoConflict, match="table note: as the call found it, now dropped"):
+        tools.executor.undo(deleted.call.id)
+
+    assert dump() == before
+    undo(tools, deleted, others="keep")
+    assert rows("SELECT * FROM note") == []
+
+
+def test_a_column_that_was_added_since_is_no_conflict(tools, elsewhere, change, rows):
+    elsewhere("CREATE TABLE note (id INTEGER PRIMARY KEY, text)")
+    change("INSERT INTO note VALUES (1, 'draft')")
+    deleted = tools.call("sql_execute", sql="DELETE FROM note")
+    elsewhere("ALTER TABLE note ADD COLUMN extra DEFAULT 5")
+
+    undo(tools, deleted)
+
+    assert rows("SELECT * FROM note") == [(1, "draft", 5)]
+
+
 @pytest.mark.parametrize("sql", ["INSERT INTO found VALUES ('Fay')", "DELETE FROM found"])
 def test_a_call_that_changed_a_virtual_table_says_that_it_cannot_be_undone(
     tools, elsewhere, change, dump, sql

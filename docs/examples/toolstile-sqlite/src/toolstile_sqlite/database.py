@@ -17,7 +17,7 @@ from toolstile_hookspecs.execution.undo import Difference
 from toolstile_sqlite.guard import Access, Guard, Watch
 from toolstile_sqlite.results import Change, Cutter, Rows, Scalar
 from toolstile_sqlite.settings import Settings
-from toolstile_sqlite.undo import put_back
+from toolstile_sqlite.undo import put_back, recorded
 
 Params = Sequence[Scalar] | Mapping[str, Scalar]
 
@@ -121,13 +121,13 @@ class Database:
 
     def reverse(self) -> str:
         """Return the changes since the outermost savepoint, for `undo`; see `Reversible`."""
-        return "" if self._recording is None else self._recording.changeset().hex()
+        return "" if self._recording is None else recorded(self._connection, self._recording)
 
     def undo(self, text: str) -> tuple[list[str], list[Difference]]:
         """Put the rows back that another call has changed; see `put_back`."""
         self._refuse_lost()
         self._connection.execute("PRAGMA query_only = 0")
-        return put_back(self._connection, bytes.fromhex(text))
+        return put_back(self._connection, text)
 
     def close(self) -> None:
         """Close the connection; what is in no ended call is undone."""

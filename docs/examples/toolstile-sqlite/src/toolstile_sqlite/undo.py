@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,8 +13,17 @@ from toolstile_hookspecs import ToolError
 from toolstile_hookspecs.execution.undo import Difference
 
 
-def put_back(connection: apsw.Connection, recorded: bytes) -> tuple[list[str], list[Difference]]:
-    """Put the rows of a changeset back, except those that differ since.
+def recorded(connection: apsw.Connection, session: apsw.Session) -> str:
+    """Return the changes of a session, and the columns of their tables, as text for `put_back`."""
+    if not (changes := session.changeset()):
+        return ""
+    # Because a changeset names no columns, values would go back to whichever are there by then.
+    tables = {change.name for change in apsw.Changeset.iter(changes)}
+    return f"{changes.hex()} {json.dumps({each: _columns(connection, each) for each in tables})}"
+
+
+def put_back(connection: apsw.Connection, text: str) -> tuple[list[str], list[Difference]]:
+    """Put the rows of `recorded` changes back, except those that differ since.
 
     Returns:
         The rows that went back, by table and key, and the differing ones.
@@ -21,15 +31,21 @@ def put_back(connection: apsw.Connection, recorded: bytes) -> tuple[list[str], l
     Raises:
         ToolError: The rows cannot go back; nothing is changed.
     """
-    changes = apsw.Changeset.invert(recorded)
+    recorded_changes, _, recorded_columns = text.partition(" ")
+    changes = apsw.Changeset.invert(bytes.fromhex(recorded_changes))
+    columns: dict[str, list[str]] = json.loads(recorded_columns or "{}")
     # Because SQLite silently skips the tables that no longer fit, each table is expected here.
     skipped = {change.name for change in apsw.Changeset.iter(changes)}
     _refuse_virtual(connection, skipped)
+    # SQLite itself lets columns be added behind the others.
+    altered = {t for t, then in columns.items() if _columns(connection, t)[: len(then)] != then}
     rows: dict[str, None] = {}
     differing: dict[str, Difference] = {}
     broken: dict[str, Difference] = {}
 
     def note(change: apsw.TableChange) -> bool:
+        if change.name in altered:
+            return False
         skipped.discard(change.name)
         rows[_row(change)] = None
         return True
@@ -48,18 +64,8 @@ def put_back(connection: apsw.Connection, recorded: bytes) -> tuple[list[str], l
         differing[name] = Difference(name, left, now)
         return apsw.SQLITE_CHANGESET_OMIT
 
-    # Because the changeset has the rows that triggers and foreign keys changed, neither may act
-    # again: they would change rows of others, and change the same rows twice.
-    fires = connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, -1)
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
     try:
-        apsw.Changeset.apply(
-            changes,
-            connection,
-            filter_change=note,
-            conflict=conflict,
-            flags=apsw.SQLITE_CHANGESETAPPLY_FKNOACTION,
-        )
+        _apply(changes, connection, note, conflict)
     except apsw.Error as error:
         if not broken:
             raise ToolError(
@@ -70,12 +76,29 @@ def put_back(connection: apsw.Connection, recorded: bytes) -> tuple[list[str], l
         # References that were broken before the undo are no conflict with it.
         named = broken.keys() - _broken_references(connection) - {"foreign keys"}
         differing.update({name: broken[name] for name in sorted(named) or ["foreign keys"]})
-    finally:
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, fires)
     for table in sorted(skipped):
         changed = "dropped, renamed, or with other columns or another primary key"
         differing[table] = Difference(f"table {table}", "as the call found it", changed)
     return [name for name in rows if name not in differing], [*differing.values()]
+
+
+def _apply(
+    changes: bytes,
+    connection: apsw.Connection,
+    note: Callable[[apsw.TableChange], bool],
+    conflict: Callable[[int, apsw.TableChange], int],
+) -> None:
+    # Because the changeset has the rows that triggers and foreign keys changed, neither may act
+    # again: they would change rows of others, and change the same rows twice.
+    flags = apsw.SQLITE_CHANGESETAPPLY_FKNOACTION
+    fires = connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, -1)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    try:
+        apsw.Changeset.apply(
+            changes, connection, filter_change=note, conflict=conflict, flags=flags
+        )
+    finally:
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, fires)
 
 
 def _refuse_virtual(connection: apsw.Connection, changed: set[str]) -> None:
@@ -109,6 +132,11 @@ def _key(connection: apsw.Connection, table: str, rowid: int | None) -> str:
     names = [_quoted(name) for (name,) in connection.execute(of_key, (table,)).fetchall()]
     chosen = f"SELECT {', '.join(names) or 'rowid'} FROM {_quoted(table)} WHERE rowid = ?"  # noqa: S608 - quoted
     return ", ".join(map(repr, connection.execute(chosen, (rowid,)).fetchall()[0]))
+
+
+def _columns(connection: apsw.Connection, table: str) -> list[str]:
+    of_table = "SELECT name FROM pragma_table_info(?, 'main') ORDER BY cid"
+    return [str(name) for (name,) in connection.execute(of_table, (table,)).fetchall()]
 
 
 def _quoted(name: object) -> str:
