@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 
+from toolstile_hookspecs.codecs import shorten
 from toolstile_hookspecs.errors import ToolError
 from toolstile_hookspecs.stored_names import stored_as
 
+_SHOWN: Final = 20
+_LONGEST: Final = 200
+"""The characters of a value in a message."""
 UNDO_TOOL: Final = "undo_calls"
 UNDONE_CALLS: Final = "undo.calls"
 """The attribute of an undo's event with the ids of the calls that it has undone."""
@@ -73,7 +77,10 @@ class UndoConflict(ToolError):
 
     def __init__(self, differences: Iterable[Difference]) -> None:
         self.differences = tuple(differences)
-        told = "; ".join(f"{name}: {left}, now {now}" for name, left, now in self.differences)
+        shown = ([shorten(text, _LONGEST) for text in each] for each in self.differences[:_SHOWN])
+        told = "; ".join(f"{name}: {left}, now {now}" for name, left, now in shown)
+        if (more := len(self.differences) - _SHOWN) > 0:
+            told += f"; and {more} more"
         cause = "others have changed values after the call left them"
         remedy = 'Keep these values and undo the rest with others="keep"'
         super().__init__(f"Nothing was undone, because {cause}: {told}. {remedy}.")

@@ -57,6 +57,8 @@ def status(host: Host, args: argparse.Namespace) -> int:
     for each in () if args.out else owed:
         since = shown_time(each.claim.created_at)
         show_line(printable(f"Owed: the undo of {each.claim.tool_name}, {since}: {each.claim.key}"))
+    if owed and not args.out:
+        show_line("Open hosts try again. Try at once with `toolstile ledger reconcile`.")
     return Exit.OK
 
 

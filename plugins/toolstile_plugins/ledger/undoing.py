@@ -16,7 +16,7 @@ from toolstile_hookspecs import ToolContext
 from toolstile_hookspecs.execution.undo import Difference, UndoConflict
 from toolstile_hookspecs.services.ledger import Claim, EffectState
 from toolstile_hookspecs.services.session_store import Decision
-from toolstile_plugins.ledger.api import EffectLedger, HandlerEnd
+from toolstile_plugins.ledger.api import EffectLedger, HandlerEnd, is_unsettled
 
 UNDONE: Final = "It was undone."
 
@@ -63,6 +63,11 @@ class Refunds:
             return [], []
         self.owed[key] = entry.claim._replace(params=noted["params"].encode())
         return [f"{name} (its undo follows)"], []
+
+    def owes(self, text: str) -> bool:
+        """Return whether an effect is still to be undone."""
+        entry = self._ledger.store.get(json.loads(text)["key"])
+        return entry is not None and bool(entry.claim.owed_id) and is_unsettled(entry)
 
     def diff(self) -> str:
         """Return the effects, one a line."""

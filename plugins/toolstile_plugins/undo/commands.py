@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from toolstile_hookspecs import HostHandle, StateError
+from toolstile_hookspecs.codecs import type_name
 from toolstile_hookspecs.execution.undo import UNDO_TOOL, UndoConflict, UndoNote
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import counted, noted_for_operator, printable, wire_time
@@ -17,6 +18,10 @@ from toolstile_plugins.undo.store import UndoStore
 
 FAILED: Final = 1
 CONFLICT: Final = 3
+_OWED: Final = (
+    " The undo of an effect outside has failed and is still owed. `toolstile status` lists it, and "
+    "`toolstile ledger reconcile` tries again."
+)
 _LIST: Final = "List the calls with `toolstile undo --list`."
 
 
@@ -44,7 +49,10 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         and (args.file is None or args.file in store.paths_of(note))
     ]
     if args.list:
-        _list(store, some, {note.id for note in standing(notes)}, args)
+        states = {note.id: "kept" for note in standing(notes)}
+        with host.executor() as tools:
+            states |= {note.id: "owed" for note in some if _owes(tools.resources, note)}
+        _list(store, some, states, args)
         return 0
     chosen = named(notes, args.calls) if args.calls else _chosen(some, args)
     # Slices go back in their own session only.
@@ -83,12 +91,12 @@ def _chosen(some: Sequence[UndoNote], args: argparse.Namespace) -> Sequence[Undo
 
 
 def _list(
-    store: UndoStore, notes: Sequence[UndoNote], left: Collection[str], args: argparse.Namespace
+    store: UndoStore, notes: Sequence[UndoNote], states: dict[str, str], args: argparse.Namespace
 ) -> None:
     rows: list[tuple[str, ...]] = []
     for note in reversed(notes):
         changed = [*store.paths_of(note), *(each.kind for each in note.slices)]
-        state = "undo" if note.undoes else "kept" if note.id in left else "undone"
+        state = "undo" if note.undoes else states.get(note.id, "undone")
         shown = ", ".join(map(printable, changed))
         rows.append((note.id, printable(note.tool), shown_time(note.at), state, shown))
         if args.out is not None:
@@ -117,12 +125,25 @@ def _undo(
             tell(args, f"{conflict} (--keep-others)", {"conflicts": differences})
             return CONFLICT
         diff = executor.rehearsed() if args.dry_run else ""
+        # The host has tried by now.
+        owed = [note.id for note in chosen if _owes(executor.resources, note)]
     if not outcome.success:
         remedy = noted_for_operator(outcome.event.error) if outcome.event.error else ""
         tell(args, f"{outcome.text} {remedy}".rstrip(), {"undone": [], "error": outcome.text})
         return FAILED
-    tell(args, diff or outcome.text, {"undone": [] if args.dry_run else ids, "diff": diff})
+    told = f"{diff or outcome.text}{_OWED if owed else ''}"
+    wire = {"undone": [] if args.dry_run else ids, "owed": owed, "diff": diff}
+    tell(args, told, wire)
     return 0
+
+
+def _owes(resources: Any, note: UndoNote) -> bool:
+    """Return whether an effect outside of a call is still to be undone."""
+    types = {type_name(each): each for each in resources.bindings}
+    return any(
+        hasattr(types.get(name), "owes") and resources.get(types[name]).owes(text)
+        for name, text in note.parts
+    )
 
 
 def _agrees() -> bool:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable
 
 import pytest
-from tests.plugins.undo.test_refunds import Shop, make_shop
+from tests.plugins.undo.test_refunds import PLUGIN, Shop, make_shop
 
-from toolstile_hookspecs.execution.undo import UndoNote
+from toolstile_cli.main import main
+from toolstile_hookspecs.execution.undo import Difference, UndoConflict, UndoNote
 from toolstile_plugins.undo import UndoStore
 
 __all__ = ["make_shop"]
@@ -78,3 +79,34 @@ def test_a_payment_that_is_rolled_back_leaves_no_note(shop: Shop) -> None:
     assert not shop.call("pay", purpose="rail").success
     assert noted_later(shop) == []
     assert not list((shop.folder / "undo").iterdir())
+
+
+def test_the_command_says_that_a_refund_is_still_owed(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.call("pay", purpose="rail")
+    shop.host.close()
+    (shop.folder / "plugin.py").write_text(PLUGIN)  # its refund fails
+    shop.file.write_text('plugin_files = ["plugin.py"]\n' + shop.file.read_text())
+
+    assert main(["undo", "--last", "--yes"]) == 0
+    assert "is still owed. `toolstile status` lists it" in capsys.readouterr().out
+    assert main(["--json", "undo", "--list"]) == 0
+    listed = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [each["state"] for each in listed] == ["undo", "owed"]
+
+
+def test_a_dry_run_does_not_speak_of_notes(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.host.close()
+    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
+    (shop.folder / "calls.jsonl").write_text(f"{json.dumps(call)}\n")
+    assert main(["run", "calls.jsonl", "--transaction", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "+x" in out
+    assert "also used" not in out
+
+
+def test_a_conflict_shows_the_beginning_of_long_values() -> None:
+    told = str(UndoConflict([Difference("blob", "x" * 5000, "short")] * 30))
+    assert f"blob: {'x' * 200}... (5000 characters), now short" in told
+    assert "; and 10 more. Keep" in told

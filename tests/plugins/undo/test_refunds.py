@@ -399,7 +399,9 @@ class TestRecovery:
         settings = shop.file.read_text()
         shop.file.write_text('plugin_files = ["plugin.py"]\n' + settings)
         assert main(["status"]) == 0
-        assert "Owed: the undo of pay" in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert "Owed: the undo of pay" in out
+        assert "`toolstile ledger reconcile`" in out
         assert main(["--json", "status"]) == 0
         assert json.loads(capsys.readouterr().out)["owed"][0]["state"] == "owed"
         for state in ("owed", "unknown"):
