@@ -10,7 +10,8 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
@@ -27,6 +28,8 @@ from toolstile_hookspecs.services.ledger import RECONCILE_TOOL
 from toolstile_hookspecs.stops import Stop
 
 Stops = tuple[Stop, ...]
+REMEMBERED: Final = timedelta(days=1)
+"""The time for which a stop that has ended still ends transactions that were open meanwhile."""
 PATIENCE: Final = 5.0
 """Seconds for which `stop` waits for a decision that is under way."""
 _UNENDED: Final = (
@@ -34,13 +37,13 @@ _UNENDED: Final = (
     "the process, then retry."
 )
 _form = TypeAdapter(tuple[int, Stops], config=ConfigDict(defer_build=True))
-"""The form of the kept text: the number of its change, and the stops."""
+"""The form of the kept text: the number of its change, and the stops, also those that ended."""
 log = logging.getLogger("toolstile")
 
 
-def _in_force(stops: Stops) -> Stops:
-    now = datetime.now(UTC)
-    return tuple(each for each in stops if each.until is None or each.until > now)
+def _in_force(stops: Stops, ago: timedelta = timedelta()) -> Stops:
+    then = datetime.now(UTC) - ago
+    return tuple(each for each in stops if each.until is None or each.until > then)
 
 
 class Gate(Slot):
@@ -83,7 +86,8 @@ class Gate(Slot):
         # Kept by the call at once, which clears it at its end, whatever interrupts.
         call.mark = self.free.pop()
         self.numbers[call.mark] = self._count + 1
-        if self.numbers[0] != self.clear and (fault := self.fault(call)) is not None:
+        is_clear = self.numbers[0] == self.clear and call.stops_before is None
+        if not is_clear and (fault := self.fault(call)) is not None:
             self.leave(call)
             raise fault
 
@@ -100,12 +104,19 @@ class Gate(Slot):
 
     def fault(self, call: Any) -> Stopped | None:
         """Return why a call has to end, or None; decided calls and undos are left alone."""
-        if self.numbers[0] == self.clear or call.committed or call.error is not None:
+        before = call.stops_before
+        if self.numbers[0] == self.clear and before is None:
+            return None
+        if call.committed or call.error is not None:
             return None
         if call.call_made.name == RECONCILE_TOOL:
             return None
         tools = [*call.tools_within, *([] if call.plan is None else [call.plan.tool])]
-        for stop in self.stops():
+        # A transaction was stopped also by a stop that has come and gone while it was open.
+        past = (
+            () if before is None else (each for each in self.remembered() if each.at not in before)
+        )
+        for stop in (*self.stops(), *past):
             if stop.concerns(tools, call.executor.principal, call.executor.session_id):
                 fault = Stopped(stop.reason, for_operator=f"Stopped: {stop}")
                 begun = call.handler_state is not HandlerState.NOT_BEGUN
@@ -115,7 +126,15 @@ class Gate(Slot):
 
     def stops(self) -> Stops:
         """Return the stops that are in force, the oldest first."""
-        if self.numbers[0] != self._count or _in_force(self._kept[1]) != self._kept[1]:
+        held = _in_force(self.remembered())
+        if self.clear < 0 and not held:
+            # The last one has ended by itself.
+            self._look()
+        return held
+
+    def remembered(self) -> Stops:
+        """Return the stops that are in force, and those that ended within a day."""
+        if self.numbers[0] != self._count:
             self._look()
         return self._kept[1]
 
@@ -127,7 +146,11 @@ class Gate(Slot):
         def rewrite(text: str) -> str:
             nonlocal kept
             number, stops = _form.validate_json(text or "[0, []]")
-            kept = number + 1, change(_in_force(stops))
+            held, now = _in_force(stops), datetime.now(UTC)
+            left = change(held)
+            past = [each for each in _in_force(stops, REMEMBERED) if each not in left]
+            ended = (replace(each, until=now) if each in held else each for each in past)
+            kept = number + 1, (*ended, *left)
             return _form.dump_json(kept).decode()
 
         with self._changing if self._file is None else locked(self._file):
@@ -158,9 +181,9 @@ class Gate(Slot):
         with self._reading:
             count, texts = self.numbers[0], filter(None, (told, self._stored))
             newest = max([self._kept, *map(_form.validate_json, texts)], key=itemgetter(0))
-            self._kept = newest[0], _in_force(newest[1])
+            self._kept = newest[0], _in_force(newest[1], REMEMBERED)
             # In this order: a decision that sees the new count finds the new stops.
-            self._count, self.clear = count, -1 if self._kept[1] else count
+            self._count, self.clear = count, -1 if _in_force(self._kept[1]) else count
             self._text = told or self._text
 
 

@@ -120,6 +120,7 @@ class TransactionRoot(ActiveCall):
         deadline: Deadline | None = None,
     ) -> None:
         super().__init__(executor, ToolCall("transaction", deadline=deadline))
+        self.stops_before = frozenset(each.at for each in executor.engine.gate.remembered())
         self.title = title
         self.keeps = keeps
         self.approves = approves

@@ -261,6 +261,46 @@ def test_a_transaction_is_stopped_whole(host_in, scope):
         assert notes(tools) == ["c"]
 
 
+@pytest.mark.parametrize("seconds", [None, 0.05])
+def test_a_transaction_that_was_open_during_a_stop_is_not_kept_afterwards(host_in, seconds):
+    host, other = host_in(replace(note, contained=True)), host_in()
+
+    def stop_for_a_moment():
+        other.stop(REASON, seconds=seconds)
+        if seconds is None:
+            other.go()
+        soon(lambda: not other.stops())
+
+    with host.executor() as tools:
+        stop_for_a_moment()
+        with tools.transaction("a note") as kept:
+            assert call(kept, text="a").success
+        work = tools.transaction("two notes")
+        assert call(work, text="b").success
+        stop_for_a_moment()
+        assert call(work, text="c").success
+        with pytest.raises(TransactionFailed, match="was stopped: The prices are wrong"):
+            work.commit()
+        assert host.stops() == ()
+        assert call(tools, text="d").success
+        assert notes(tools) == ["a", "d"]
+
+
+def test_a_savepoint_is_stopped_alone_if_the_stop_concerns_only_its_calls(host_in):
+    host = host_in(replace(note, contained=True), replace(look, contained=True))
+    with host.executor() as tools:
+        work = tools.transaction("a look")
+        assert call(work, "look").success
+        inner = work.transaction("a note")
+        assert call(inner, text="a").success
+        host.stop(REASON, tool="note")
+        host.go()
+        with pytest.raises(TransactionFailed, match="was stopped: The prices are wrong"):
+            inner.commit()
+        work.commit()
+        assert (str(work.ended.status), notes(tools)) == ("committed", [])
+
+
 def test_a_stopped_transaction_says_so_although_it_conflicts(host_in):
     @tool(contained=True)
     def count(context: ToolContext) -> int:

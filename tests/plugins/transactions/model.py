@@ -34,6 +34,8 @@ class Layer:
         self.world, self.session, self.below, self.title = world, session, below, title
         self.chain = [self, *(below.chain if below else [])]
         self.tools, self.used, self.calls, self.inner = tools, set(), [], []
+        # The stops that were made since it began.
+        self.met = set()
         self.has_lost_texts, self.reruns, self.cells, self.above = False, 0, {}, None
         if below and title:
             below.above = self
@@ -111,8 +113,9 @@ class Layer:
         self.calls.append((name, arg, end))
         return end
 
-    def stops(self, *names: str) -> bool:
-        return bool(self.world.stops & {"all", self.session.partition("/")[0], *names})
+    def stops(self, *names: str, met: Any = ()) -> bool:
+        stops = {*self.world.stops, *met}
+        return bool(stops & {"all", self.session.partition("/")[0], *names})
 
     def _end_of(self, name: str, arg: Any) -> Any:
         world = self.world
@@ -158,7 +161,7 @@ class Layer:
         """Keep all, after a second run if need be; return how it ended."""
         added = ("add", "succeeded") in [(name, end[0]) for name, _, end in self.calls]
         is_denied = self.below is None and self.world.is_closed and added
-        if self.stops(*self.used):
+        if self.stops(*self.used, met=self.met):
             return self.end("rolled_back")
         for name, (origin, _, *guards) in self.cells.items():
             if any(guards) and self.base(name) != origin and not (name in PATHS and is_denied):

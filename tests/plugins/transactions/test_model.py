@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -333,7 +334,8 @@ class Transactions(RuleBasedStateMachine):
             self.world.stops.clear()
             self.hosts[host].go()
             return
-        self.world.stops.add(what)
+        for met in (self.world.stops, *(each.met for each in chain.from_iterable(self.layers))):
+            met.add(what)
         scope = {"all": {}, "s": {"session": "s"}}
         self.hosts[host].stop("Halt.", **scope.get(what, {"tool": what}))
 
