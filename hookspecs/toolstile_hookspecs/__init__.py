@@ -116,6 +116,10 @@ from toolstile_hookspecs.execution.transaction_end import (
     TransactionFailed as TransactionFailed,
     TransactionStatus as TransactionStatus,
 )
+from toolstile_hookspecs.execution.undo import (
+    Difference as Difference,
+    UndoConflict as UndoConflict,
+)
 from toolstile_hookspecs.handles import (
     Catalog as Catalog,
     Command as Command,

@@ -7,8 +7,7 @@ import pytest
 import toolstile_sqlite
 
 from toolstile.testing import assert_ok
-from toolstile_hookspecs import ToolContext, tool
-from toolstile_hookspecs.execution.undo import Difference, UndoConflict
+from toolstile_hookspecs import Difference, ToolContext, UndoConflict, tool
 
 BILLS = "SELECT customer, cents FROM purchase ORDER BY id"
 

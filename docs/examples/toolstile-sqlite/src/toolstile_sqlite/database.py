@@ -12,8 +12,13 @@ from typing import Any, Final
 
 import apsw
 
-from toolstile_hookspecs import CallRefused, ResourceError, ToolContext, ToolValidationError
-from toolstile_hookspecs.execution.undo import Difference
+from toolstile_hookspecs import (
+    CallRefused,
+    Difference,
+    ResourceError,
+    ToolContext,
+    ToolValidationError,
+)
 from toolstile_sqlite.guard import Access, Guard, Watch
 from toolstile_sqlite.results import Change, Cutter, Rows, Scalar
 from toolstile_sqlite.settings import Settings

@@ -9,8 +9,7 @@ from typing import Any
 
 import apsw
 
-from toolstile_hookspecs import ToolError
-from toolstile_hookspecs.execution.undo import Difference
+from toolstile_hookspecs import Difference, ToolError
 
 
 def recorded(connection: apsw.Connection, session: apsw.Session) -> str:
