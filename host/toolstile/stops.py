@@ -37,7 +37,7 @@ _UNENDED: Final = (
     "the process, then retry."
 )
 _form = TypeAdapter(tuple[int, Stops], config=ConfigDict(defer_build=True))
-"""The form of the kept text: the number of its change, and the stops, also those that ended."""
+"""The form of the kept text: the number of its change, and the stops, also ended ones."""
 log = logging.getLogger("toolstile")
 
 
@@ -133,7 +133,7 @@ class Gate(Slot):
         return held
 
     def remembered(self) -> Stops:
-        """Return the stops that are in force, and those that ended within a day."""
+        """Return the stops that are in force, and the ones ended within a day."""
         if self.numbers[0] != self._count:
             self._look()
         return self._kept[1]

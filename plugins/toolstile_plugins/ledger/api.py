@@ -547,7 +547,7 @@ class HostLedger:
             self._undo_owed()
 
     def _undo_owed(self) -> None:
-        # One after the other, in the order in which they are owed.
+        # One after the other, in the order of the debts.
         with self._undoing:
             while self._owed:
                 self.undo(self._owed.popleft())

@@ -334,7 +334,7 @@ class Lease:
             store.mark_unknown(claim.key, claim.effect_id, reason)
         elif not store.owe(self._with_result(), reason, EffectState.CLAIMED):
             # Its undo may have come before the effect, because this process had lost its lease. It
-            # is owed again, under a key of its own.
+            # is owed again, under another key.
             late = self._with_result()._replace(key=f"{claim.key}/{claim.effect_id}")
             store.claim(late, now=late.created_at)
             store.owe(late, reason, EffectState.CLAIMED)

@@ -125,7 +125,7 @@ def _undo(
             tell(args, f"{conflict} (--keep-others)", {"conflicts": differences})
             return CONFLICT
         diff = executor.rehearsed() if args.dry_run else ""
-        # The host has tried by now.
+        # The host has tried already.
         owed = [note.id for note in chosen if _owes(executor.resources, note)]
     if not outcome.success:
         remedy = noted_for_operator(outcome.event.error) if outcome.event.error else ""
