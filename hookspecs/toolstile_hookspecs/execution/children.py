@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.execution.options import ChildArguments
+from toolstile_hookspecs.execution.principal import MAIN_AGENT
 from toolstile_hookspecs.handles import ExecutorHandle
 from toolstile_hookspecs.limits import BudgetTracker
 
@@ -31,7 +32,9 @@ def child_of(
 
 def root_session_id(context: ToolContext) -> str:
     """Return the id of the first parent's session, under which effects and grants are kept."""
-    executor: Any = getattr(context.control, "executor", None)
+    executor: Any = None
+    if context.agent != MAIN_AGENT:
+        executor = getattr(context.control, "executor", None)
     return context.session.id if executor is None else executor.session_id
 
 

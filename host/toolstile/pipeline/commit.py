@@ -366,7 +366,7 @@ def _contribute(
         # Again, because a store that machines share has told their stops only now.
         call.executor.engine.gate.check(call)
     decision = Decision(decision_id, connection)
-    if connection is None and len(contributors) > 1 and hasattr(contributors[0], "together"):
+    if len(contributors) > 1 and connection is None and hasattr(contributors[0], "together"):
         # Because a crash between two records would keep one, and leave the other unknown.
         with contributors[0].together():
             for each in contributors:
