@@ -87,7 +87,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "mark", "on_loop", "opened", "outcome", "params", "params_shown", "participants", "plan",
         "questions", "raises", "recalled", "replayed", "request", "reruns", "result",
         "result_secrets", "resumption", "rolled_back", "scope", "serial_claim", "session_changes",
-        "stage", "started", "status", "stops_before", "tells_json", "text", "timestamp",
+        "stage", "started", "status", "tells_json", "text", "timestamp",
         "tools_within", "turns", "undone", "using",
     )
     # fmt: on
@@ -136,7 +136,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
     """The mark of its decision in the slot of the host; see `Gate.enter`."""
     tools_within: frozenset[Tool[Any, Any]]
     """The tools of the calls that have joined it."""
-    stops_before: frozenset[datetime] | None
+    stops_before: frozenset[datetime] | None = None
     """The stops that were made before it began, if it is a transaction."""
 
     # The handler's result, or a plugin's answer in its place.
@@ -225,7 +225,6 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.plan = self.params = self.limit = self.turns = self.serial_claim = None
         self.data = self.error = self.raises = self.left_child = self.answer = None
         self.handler_duration = self.params_shown = self.approved = self._child_turns = None
-        self.stops_before = None
         self.result_secrets = self.decisions = self.asks = ()
         self.crossings = self.listeners = self.request = ()
         if parent is not None:

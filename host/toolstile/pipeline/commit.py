@@ -119,7 +119,8 @@ def commit_with_participants(call: ActiveCall) -> Staged:
         if keeper is not None and (saving := keeper.saving(call.branch.record_changes)) is not None:
             others.append(saving)
         participants = [*others, *deciders]
-        note, lasting = yield from note_undo(call, participants, wanted)
+        notes: Any = (yield from note_undo(call, participants, wanted)) if wanted else None
+        note, lasting = notes or (None, None)
         deciding, key = _deciding(call, others, deciders)
         if note is not None:
             deciding = deciding or Deciding(id="")

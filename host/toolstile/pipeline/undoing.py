@@ -32,8 +32,6 @@ def note_undo(call: ActiveCall, parts: Iterable[Any], wanted: list[Any]) -> Stag
     The second one is for other processes, without files and slices. None if it is empty, or the
     record of files keeps it.
     """
-    if not wanted:
-        return None, None
     made = call.call_made
     note = UndoNote(
         id=made.id,
