@@ -140,8 +140,8 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 CORE_LINES = 3636 + 140
 """The second number is for transactions, cards, children and undo."""
 MAX_LINES = {
-    "toolstile_hookspecs": 17784 + 475,
-    "toolstile": 19835 + 1293,
+    "toolstile_hookspecs": 17784 + 478,
+    "toolstile": 19835 + 1291,
     "toolstile_cli": 5845 - 22,
     "toolstile_plugins": 55305 + 1913,
 }
