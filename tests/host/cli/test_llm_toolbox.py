@@ -173,7 +173,7 @@ def test_a_call_that_waits_goes_on_when_it_is_repeated(run: Run, desk: Path) -> 
     assert text.startswith(
         "erase waits for a person's approval. Nothing has run. A person will answer"
     )
-    ticket = text.split("question ")[1].split()[0]
+    ticket = text.split("question ")[1].split()[0].rstrip(".")
     answering = [sys.executable, "-m", "toolstile", "approvals", "approve", ticket]
     subprocess.run(answering, cwd=desk, check=True, capture_output=True)
     # llm remembers the toolbox of a conversation, and its session with it.
