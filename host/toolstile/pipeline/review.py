@@ -212,7 +212,7 @@ def change_set_of(call: ActiveCall, diff: str) -> ChangeSet | None:
 def _participants(call: ActiveCall) -> Iterator[tuple[str | None, Any]]:
     """Yield what takes part, but those who only record, with the names under which it is found."""
     for participant in call.participants:
-        if not hasattr(participant, "contribute"):
+        if not (hasattr(participant, "contribute") or hasattr(participant, "undo_directory")):
             yield None, participant
     types = call.scope.types_of_parts()
     for part in call.scope.participants():
