@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from pydantic_core import to_json
+
 from toolstile.state.persistent_list import EMPTY, Items, Log
 from toolstile.state.policy_records import NO_RECORDS, overlaid
 from toolstile.state.replay import json_of
@@ -52,9 +54,7 @@ def written(changes: dict[str, Any]) -> str:
         logs = {name: len(items) for name, items in logs.items()}
         changes = {**changes, "slices": slices, "logs": logs}
     # No line of JSON holds a line break: within texts it is escaped.
-    return "\n".join(
-        json.dumps(part, ensure_ascii=False, allow_nan=False) for part in (changes, *apart)
-    )
+    return "\n".join(to_json(part).decode() for part in (changes, *apart))
 
 
 def read(texts: Iterable[str]) -> list[dict[str, Any]]:
