@@ -18,6 +18,7 @@ from toolstile_hookspecs.codecs import dumped, first_fault, loaded, type_name
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.execution.approvals import WaitingCall
 from toolstile_hookspecs.execution.principal import RequestTurn
+from toolstile_hookspecs.execution.undo import UndoNote
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sections import OpenedSections
 
@@ -63,7 +64,7 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
         document = _documents().validate_json(text)
     except ValidationError as error:
         raise _malformed(first_fault(error)) from error
-    known = by_name([AppliedEffect, OpenedSections, RequestTurn, WaitingCall, *kinds])
+    known = by_name([AppliedEffect, OpenedSections, RequestTurn, UndoNote, WaitingCall, *kinds])
     slices: dict[type[Any], Iterable[Any]] = {}
     logs: dict[type[Any], Iterable[Any]] = {}
     for entry in document["slices"]:
