@@ -34,7 +34,7 @@ class SliceChange(NamedTuple):
     kind: str
     at: int
     number: int
-    digest: str
+    digest: str  # of the items as JSON; that JSON itself, if it is short
     former: str | None
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import chain
 from traceback import clear_frames
@@ -112,25 +112,25 @@ def commit_with_participants(call: ActiveCall) -> Staged:
         deciders: list[Participant] = []
         wanted: list[Any] = []
         for each in (*call.participants, *call.scope.participants()):
-            (deciders if getattr(each, "decides", False) else others).append(each)
             if hasattr(each, "undo_directory"):
                 wanted.append(each)
+            else:
+                (deciders if getattr(each, "decides", False) else others).append(each)
         keeper = call.executor.keeper
         if keeper is not None and (saving := keeper.saving(call.branch.record_changes)) is not None:
             others.append(saving)
         participants = [*others, *deciders]
-        notes: Any = (yield from note_undo(call, participants, wanted)) if wanted else None
-        note, lasting = notes or (None, None)
         deciding, key = _deciding(call, others, deciders)
-        if note is not None:
+        if wanted:
             deciding = deciding or Deciding(id="")
+            note, lasting = yield from note_undo(call, participants, wanted)
             deciding.note = note
-            deciding.is_durable = deciding.is_durable or bool(note.parts or note.stays)
+            deciding.is_durable |= bool(note["parts"] or note["stays"])
             if call.executor.journal is None and lasting is not None:
                 # The session is gone with the process, but effects outside are not.
                 wanted[0].keep(dumped(UndoNote, [lasting])[0], key)
                 # Last, because without a key all other parts must have been committed.
-                participants.append(participants.pop(participants.index(wanted[0])))
+                participants.append(wanted[0])
         for each in participants:
             yield from perform(call, each, "prepare", settle)
         if [each for each in deciders if not hasattr(each, "contribute")]:
@@ -315,10 +315,8 @@ def _deciding(
     if journal is None:
         # The first record is the decision; after a crash, later participants count as unknown.
         deciding = Deciding(id="", is_durable=True) if contributors else None
-        key = None
-        for each in (*contributors, *deciders):
-            if key := getattr(each, "key", None):
-                break
+        keys = (getattr(each, "key", None) for each in (*contributors, *deciders))
+        key = next(filter(None, keys), None)
     else:
         deciding = Deciding(
             is_durable=bool(contributors or noting or call.resumption),
@@ -330,8 +328,7 @@ def _deciding(
         for each in noting:
             each.key = key
     if deciding is not None:
-        decision_id = None if journal is None else deciding.id
-        deciding.contribute = partial(_contribute, call, contributors, decision_id)
+        deciding.contribute = partial(_contribute, call, contributors, deciding.id or None)
     return deciding, key
 
 
@@ -367,12 +364,11 @@ def _contribute(
         # Again, because a store that machines share has told their stops only now.
         call.executor.engine.gate.check(call)
     decision = Decision(decision_id, connection)
-    if len(contributors) > 1 and connection is None and hasattr(contributors[0], "together"):
-        # Because a crash between two records would keep one, and leave the other unknown.
-        with contributors[0].together():
-            for each in contributors:
-                each.contribute(decision)
-    else:
+    are_apart = (
+        len(contributors) > 1 and connection is None and hasattr(contributors[0], "together")
+    )
+    # Because a crash between two records would keep one, and leave the other unknown.
+    with contributors[0].together() if are_apart else nullcontext():
         for each in contributors:
             each.contribute(decision)
     if call.resumption is not None:
@@ -384,8 +380,7 @@ def _leave_undecided(call: ActiveCall, participants: list[Participant]) -> None:
     call.committed = True
     call.branch.close("Whether this call was kept is unknown, so it can change nothing more.")
     for each in participants:
-        leave = getattr(each, "leave", None)
-        if leave is not None:
+        if (leave := getattr(each, "leave", None)) is not None:
             leave()
 
 

@@ -26,33 +26,33 @@ if TYPE_CHECKING:
     from toolstile.pipeline.plan import DispatchTable
 
 
-def note_undo(call: ActiveCall, parts: Iterable[Any], wanted: list[Any]) -> Staged:
-    """Return the note of how to undo a call, for its decision; plugins' participants want it.
+def note_undo(call: ActiveCall, parts: list[Any], wanted: list[Any]) -> Staged:
+    """Return the fields of a call's note, without slices, and the note for other processes.
 
-    The second one is for other processes, without files and slices. None if it is empty, or the
-    record of files keeps it.
+    That one is without files, too; None if it is empty, or the record of files keeps it.
     """
-    made = call.call_made
-    note = UndoNote(
-        id=made.id,
-        tool=call.name,
-        at=call.executor.clock.now(),
-        until=wanted[0].until,
-        session_id=call.executor.session_id,
-        provider_id=made.provider_id,
-        turn=len(call.request),
-        calls=tuple(each.call_id for each in wanted if each.call_id != made.id),
-        undoes=tuple(call.attributes.get(UNDONE_CALLS, ())),
-    )
+    made, now = call.call_made, call.executor.clock.now()
+    fields: dict[str, Any] = {
+        "id": made.id,
+        "tool": call.name,
+        "at": now,
+        "until": now + wanted[0].kept_for,
+        "session_id": call.executor.session_id,
+        "provider_id": made.provider_id,
+        "turn": len(call.request),
+        "calls": tuple(each.call_id for each in wanted if each.call_id != made.id),
+        "undoes": tuple(call.attributes.get(UNDONE_CALLS, ())),
+        "parts": (),
+        "stays": (),
+    }
     types = call.scope.types_of_parts()
     changed: list[tuple[Any, Any, str]] = []
     for part in parts:
         # Plugins' participants only record, unless they name the resource that undoes them.
         type_ = types.get(id(part)) or getattr(part, "undone_by", None)
-        if type_ is None or not getattr(part, "changed", True):
-            continue
-        own: Any = getattr(part, "exclusive", None) or getattr(part, "branch", part)
-        changed.append((own, type_, part.name))
+        if type_ is not None and getattr(part, "changed", True):
+            own: Any = getattr(part, "exclusive", None) or getattr(part, "branch", part)
+            changed.append((own, type_, part.name))
     # Files last, because their record in the store of undos has the note of all other parts.
     changed.sort(key=lambda each: hasattr(each[0], "keep_former"))
     directory: str = wanted[0].undo_directory
@@ -60,19 +60,16 @@ def note_undo(call: ActiveCall, parts: Iterable[Any], wanted: list[Any]) -> Stag
     for own, type_, name in changed:
         has_files, text = hasattr(own, "keep_former"), None
         if has_files:
-            own.keep_former(directory, dumped(UndoNote, [note])[0])
+            own.keep_former(directory, dumped(UndoNote, [UndoNote(**fields)])[0])
         with suppress(SnapshotError):
             if hasattr(own, "reverse"):
                 text = cast("str", (yield from perform(call, own, "reverse", settle)))
         if text is None:
-            note = replace(note, stays=(*note.stays, name))
+            fields["stays"] += (name,)
         else:
-            note = replace(note, parts=(*note.parts, (type_name(type_), text)))
-        if not has_files:
-            lasting = note
-        elif text == directory:
-            lasting = None
-    return note, lasting
+            fields["parts"] += ((type_name(type_), text),)
+        lasting = (None if text == directory else lasting) if has_files else UndoNote(**fields)
+    return fields, lasting
 
 
 def take_back(call: ActiveCall, notes: Iterable[UndoNote], *, keep: bool) -> list[str]:

@@ -15,7 +15,6 @@ from uuid import uuid4
 from toolstile.state.persistent_list import EMPTY, History, Items, ItemsView, Log, private
 from toolstile.state.policy_records import NO_RECORDS, Records, overlaid
 from toolstile_hookspecs.errors import StateError
-from toolstile_hookspecs.execution.undo import UndoNote
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import Append, Reducer, SessionProtocol, SlicePolicy
 from toolstile_hookspecs.support.callables import is_async_callable
@@ -189,7 +188,7 @@ class Deciding:
     patience: float | None = None
     is_kept: bool = False  # whether the session's store is known to have recorded it
     is_void: bool = False  # whether the call is undone although a ledger has recorded it
-    note: UndoNote | None = None  # the note of how to undo the call, without its slices
+    note: dict[str, Any] | None = None  # fields of the note of how to undo the call
 
 
 _START = Head({}, NO_RECORDS, 0)

@@ -244,8 +244,7 @@ class Transaction:
                         "What records a call has changed its session meanwhile, and one of the two "
                         "would be lost. Change the session in `prepare`."
                     )
-            note = None if deciding is None else deciding.note
-            noted = {} if note is None else noted_in(note, store, changed)
+            noted = noted_in(deciding.note, store, changed) if deciding and deciding.note else {}
             if has_changed or noted:
                 slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
                 records = overlaid(store.newest.records, self._overlay) if self._overlay else None

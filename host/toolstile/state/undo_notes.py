@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
+
+from pydantic_core import to_json
 
 from toolstile.state.persistent_list import Items
 from toolstile.state.replay import AppliedEffect, by_name, digest_of, json_of
@@ -17,14 +18,14 @@ from toolstile_hookspecs.execution.undo import Difference, SliceChange, UndoNote
 from toolstile_hookspecs.stored_names import is_of_policy, stored_names
 from toolstile_hookspecs.support.text import counted
 
-MANY: Final = 64
-"""Notes from which on the oldest are dropped, once they are too old."""
+SHORT: Final = 200  # characters of JSON up to which it stands for a digest, which takes longer
+MANY: Final = 64  # notes from which on the oldest are dropped, once they are too old
 
 
-def noted_in(note: UndoNote, store: Store, changed: Iterable[Cell]) -> dict[Any, Items]:
+def noted_in(fields: dict[str, Any], store: Store, changed: Iterable[Cell]) -> dict[Any, Items]:
     """Return the slice of the notes with a further one, unless there is nothing to undo."""
     slices: list[SliceChange] = []
-    stays = [*note.stays]
+    stays = [*fields["stays"]]
     for cell in changed:
         # Counts of policies and marks of effects stay.
         if not is_of_policy(cell.kind) and cell.kind is not AppliedEffect:
@@ -34,16 +35,18 @@ def noted_in(note: UndoNote, store: Store, changed: Iterable[Cell]) -> dict[Any,
             left = cell.items.after(at)
             try:
                 former = json.dumps(json_of(kind, cell.origin)) if cell.rewritten else None
-                slices.append(SliceChange(name, at, len(left), digest_of(kind, left), former))
+                text = to_json(values := json_of(kind, left)).decode()
+                digest = text if len(text) <= SHORT else digest_of(name, values)
+                slices.append(SliceChange(name, at, len(left), digest, former))
             except SnapshotError:
                 stays.append(cell.name)
-    if not (slices or stays or note.parts):
+    if not (slices or stays or fields["parts"]):
         return {}
     before = store.found(store.newest.slices, UndoNote)
-    if before.length >= MANY and before.at(0).until < note.at:
-        before = Items.of([each for each in before if each.until >= note.at], store)
-    note = replace(note, slices=tuple(slices), stays=tuple(stays))
-    return {UndoNote: before.extended(store, [note])}
+    if before.length >= MANY and before.at(0).until < (now := fields["at"]):
+        before = Items.of([each for each in before if each.until >= now], store)
+    fields = {**fields, "slices": tuple(slices), "stays": tuple(stays)}
+    return {UndoNote: before.extended(store, [UndoNote(**fields)])}
 
 
 def put_back(branch: Any, changes: Iterable[SliceChange]) -> tuple[list[str], list[Difference]]:
@@ -69,15 +72,16 @@ def put_back(branch: Any, changes: Iterable[SliceChange]) -> tuple[list[str], li
 def _former(cell: Cell, change: SliceChange) -> Items | None:
     """Return the items before a change, if the items that the call left are still there."""
     kind: Any = cell.kind
-    present, count = [*cell.items], change.number
+    present, count, digest = [*cell.items], change.number, change.digest
+    if digest.startswith("["):
+        digest = digest_of(change.kind, json.loads(digest))
     # Downwards, because items before these may have been taken back meanwhile.
     for at in range(min(change.at, len(present) - count), -1, -1):
         if change.former is not None and count != len(present):
             break
-        if digest_of(kind, present[at : at + count]) == change.digest:
+        if digest_of(kind, present[at : at + count]) == digest:
             former = [*present[:at], *present[at + count :]]
-            if change.former is not None:
-                former = json.loads(change.former)
-                former = former if isinstance(kind, str) else loaded(kind, former)
+            if (text := change.former) is not None:
+                former = json.loads(text) if isinstance(kind, str) else loaded(kind, text)
             return Items.of(former, cell.token)
     return None

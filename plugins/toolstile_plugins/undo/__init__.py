@@ -13,7 +13,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,7 +55,7 @@ class _Noted:
 
     call_id: str
     undo_directory: str  # for former contents; it does not exist yet
-    until: datetime  # when the note may be dropped
+    kept_for: timedelta  # until the note may be dropped
     kept: str = ""  # the record of the note, if neither the session nor files keep it
     waits: bool = False  # whether there is a record to write
 
@@ -70,20 +70,18 @@ class _Noted:
     def prepare(self) -> None:
         """Write the record; a note in the session is part of the decision."""
         try:
-            if self.kept:
-                Path(self.undo_directory).mkdir(_PRIVATE)
-                with Path(self.undo_directory, PREPARED).open("w") as stream:
-                    stream.write(self.kept)
-                    stream.flush()
-                    os.fsync(stream.fileno())
+            Path(self.undo_directory).mkdir(_PRIVATE)
+            with Path(self.undo_directory, PREPARED).open("w") as stream:
+                stream.write(self.kept)
+                stream.flush()
+                os.fsync(stream.fileno())
         except OSError:
             log.exception("Call %s is not noted, so it cannot be undone.", self.call_id)
 
     def commit(self) -> None:
         """Have the record count."""
         with suppress(OSError):
-            if self.kept:
-                Path(self.undo_directory, PREPARED).replace(Path(self.undo_directory, RECORD))
+            Path(self.undo_directory, PREPARED).replace(Path(self.undo_directory, RECORD))
 
     def rollback(self) -> None:
         """Remove the record."""
@@ -95,8 +93,8 @@ class _Notes:
     """The plugin that has each call's undo noted, while a host with the table is open."""
 
     def __init__(self, store: UndoStore) -> None:
-        self._store = store
-        self._kept = timedelta(seconds=store.settings.keep)
+        self._directory = str(store.directory)
+        self._kept_for = timedelta(seconds=store.settings.keep)
 
     @hookimpl
     @applies_to(lambda tool: tool.category != "read")
@@ -104,8 +102,7 @@ class _Notes:
         call = context.tool_call
         if context.parent is not None or call is None:
             return None
-        directory = f"{self._store.directory}/{new_id()}"
-        return _Noted(call.id, directory, context.clock.now() + self._kept)
+        return _Noted(call.id, f"{self._directory}/{new_id()}", self._kept_for)
 
 
 @hookimpl

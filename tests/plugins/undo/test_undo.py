@@ -18,6 +18,7 @@ from toolstile import (
     Host,
     PolicyDecision,
     Prompt,
+    Session,
     StateError,
     ToolCall,
     ToolContext,
@@ -243,19 +244,35 @@ class TestSlices:
         assert desk.lines == []
         assert (desk.root / "a.txt").read_text() == "mine"
 
+    @pytest.mark.parametrize("text", ["one", "long" * 100])
     def test_a_stored_session_is_undone_by_another_process(
-        self, make_desk: Callable[..., Desk]
+        self, make_desk: Callable[..., Desk], text: str
     ) -> None:
         desk = make_desk(STORED)
-        call = desk.call("write_both", path="a.txt", text="one")
+        call = desk.call("write_both", path="a.txt", text=text)
+        replaced = desk.call("set_lines", texts=["x", text])
+        emptied = desk.call("set_lines", texts=[])
         desk.host.close()
         # Without the tools, the slice's type is not known there.
         other = make_desk(STORED, tools=[])
 
+        undo = other.undo(emptied, replaced)
+        assert other.lines == [text]
         other.undo(call)
+        assert (other.tree(), other.lines) == ({}, [])
+        with pytest.raises(UndoConflict, match="Line: the call left 1 item, now 0 items"):
+            other.tools.undo(undo)
 
-        assert other.tree() == {}
-        assert other.lines == []
+    @pytest.mark.parametrize("text", ["one", "long" * 100])
+    def test_a_session_that_was_json_is_undone(self, desk: Desk, text: str) -> None:
+        calls = [desk.call("add_line", text=text), desk.call("set_lines", texts=["x"])]
+        session = Session.from_json(desk.tools.session.to_json(), kinds=[Line])
+
+        with desk.host.executor(session=session) as tools:
+            assert tools.undo(calls[1]).success
+            assert [line.text for line in session[Line].all()] == [text]
+            assert tools.undo(calls[0]).success
+            assert not session[Line].all()
 
     def test_items_without_json_stay_and_are_named(self, make_desk: Callable[..., Desk]) -> None:
         class Odd:
