@@ -24,7 +24,7 @@ from toolstile.policies.persistence import locked, replace_file
 from toolstile.settings import Settings
 from toolstile.slots import Slot
 from toolstile_hookspecs import NOTICE, HandlerState, StateError
-from toolstile_hookspecs.services.ledger import RECONCILE_TOOL
+from toolstile_hookspecs.services.ledger import SettlingCall
 from toolstile_hookspecs.stops import Stop
 
 Stops = tuple[Stop, ...]
@@ -107,9 +107,7 @@ class Gate(Slot):
         before = call.stops_before
         if self.numbers[0] == self.clear and before is None:
             return None
-        if call.committed or call.error is not None:
-            return None
-        if call.call_made.name == RECONCILE_TOOL:
+        if call.committed or call.error is not None or isinstance(call.call_made, SettlingCall):
             return None
         tools = [*call.tools_within, *([] if call.plan is None else [call.plan.tool])]
         # A transaction was stopped also by a stop that has come and gone while it was open.

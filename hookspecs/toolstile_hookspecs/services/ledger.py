@@ -15,6 +15,8 @@ from enum import StrEnum
 from functools import partialmethod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
+from toolstile_hookspecs.calls import ToolCall
+
 if TYPE_CHECKING:
     from toolstile_hookspecs.context import ToolContext
 
@@ -29,8 +31,9 @@ __all__ = [
     "StoresOwed",
 ]
 
-RECONCILE_TOOL: Final = "ledger_reconcile"
-"""The tool, not offered to models, whose calls ask about unknown effects and undo owed ones."""
+
+class SettlingCall(ToolCall):
+    """A call that asks about an unknown effect, or undoes an owed one; stops let it pass."""
 
 
 class EffectState(StrEnum):

@@ -27,7 +27,6 @@ from toolstile_hookspecs import (
     Reconciled,
     StateError,
     Tool,
-    ToolCall,
     ToolContext,
     ToolResult,
     ToolValidationError,
@@ -38,11 +37,11 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.codecs import in_one_line, why_unwritable
 from toolstile_hookspecs.services.dispatcher import Dispatcher, DispatchOutcome, DispatchState
 from toolstile_hookspecs.services.ledger import (
-    RECONCILE_TOOL,
     EffectState,
     LedgerEntry,
     RecordedResult,
     SettlesUnknown,
+    SettlingCall,
     StoresOwed,
 )
 from toolstile_hookspecs.support.callables import is_async_callable
@@ -63,6 +62,7 @@ from toolstile_plugins.ledger.undoing import UNDONE
 log = logging.getLogger("toolstile.ledger")
 T = TypeVar("T")
 
+RECONCILE_TOOL: Final = "ledger_reconcile"
 _ON_WORKER: Final = "It runs on a worker, or has run there without a known outcome."
 Ask = Callable[[LedgerEntry, ToolContext], Awaitable[Reconciled]]
 
@@ -551,7 +551,7 @@ def reconcile_pass(
 def _dispatch(tools: ExecutorHandle, inquiry: Inquiry, pause: float) -> str | None:
     entry, _, reconciler, token = inquiry
     try:
-        outcome = tools.dispatch(ToolCall(RECONCILE_TOOL, {"key": entry.claim.key}))
+        outcome = tools.dispatch(SettlingCall(RECONCILE_TOOL, {"key": entry.claim.key}))
         found = outcome.event.attributes.get("ledger.reconciled")
         return None if found is None else str(found)
     finally:

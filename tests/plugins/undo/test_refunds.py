@@ -28,7 +28,7 @@ from toolstile_hookspecs.execution.undo import UndoConflict, UndoNote
 from toolstile_hookspecs.services.ledger import EffectState
 from toolstile_plugins.ledger import EffectLedger, LedgerSettings, effect_key
 from toolstile_plugins.ledger.entries import state_of
-from toolstile_plugins.ledger.reconcile import reconcile_pass, reconciler_of
+from toolstile_plugins.ledger.reconcile import RECONCILE_TOOL, reconcile_pass, reconciler_of
 from toolstile_plugins.ledger.stores.sqlite import SqlStore
 from toolstile_plugins.undo import UndoStore
 
@@ -426,6 +426,17 @@ class TestRecovery:
         assert not shop.call("pay", purpose="rail").success
         shop.wait(lambda: shop.states == ["undone"])
         assert shop.bank.balance("rail") == 0
+
+    def test_a_stop_halts_another_tool_with_the_name_of_the_refunds(self, shop: Shop) -> None:
+        @tool(name=RECONCILE_TOOL, category="read")
+        def look(key: str) -> str:
+            """Look."""
+            return key
+
+        shop.host.stop("The prices are wrong.")
+        with shop.host.executor(tools=[look]) as tools:
+            outcome = shop.call(RECONCILE_TOOL, tools, key="k")
+        assert outcome.text.startswith("ledger_reconcile was stopped: The prices are wrong.")
 
 
 class TestDeclarations:
