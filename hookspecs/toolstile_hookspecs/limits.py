@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from numbers import Real
 from typing import Final, Protocol, runtime_checkable
 
 from toolstile_hookspecs.errors import DeadlineExceededError, DefinitionError
@@ -58,6 +59,7 @@ class Deadline:
     Args:
         at: The moment, as a reading of `clock.monotonic()`, in seconds.
         clock: The clock the moment belongs to.
+        reason: The text of the error once it has passed.
 
     Raises:
         DefinitionError: If the moment is NaN, which would never come.
@@ -69,16 +71,25 @@ class Deadline:
 
     at: float
     clock: Clock = _SYSTEM
+    reason: str = "The deadline of this evaluation has passed."
 
     def __post_init__(self) -> None:
-        if math.isnan(self.at):
-            raise DefinitionError("Deadline nan would never come; give a number, or no deadline.")
+        if not isinstance(self.at, Real) or math.isnan(self.at):
+            msg = f"Deadline {self.at!r} would never come; give a number, or no deadline."
+            raise DefinitionError(msg)
 
     @classmethod
     def after(cls, seconds: float | timedelta, *, clock: Clock | None = None) -> Deadline:
-        """Return the deadline that many seconds from now."""
+        """Return the deadline that many seconds from now.
+
+        Raises:
+            DefinitionError: If they are no number.
+        """
         clock = clock or _SYSTEM
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+        if isinstance(length, bool) or not isinstance(length, Real):
+            msg = f"Deadline after {length!r}: give a number of seconds, or a timedelta."
+            raise DefinitionError(msg)
         return cls(clock.monotonic() + length, clock)
 
     @classmethod
@@ -104,7 +115,7 @@ class Deadline:
     def check(self) -> None:
         """Raise `DeadlineExceededError` once the moment has passed."""
         if self.elapsed():
-            raise DeadlineExceededError("The deadline of this evaluation has passed.")
+            raise DeadlineExceededError(self.reason)
 
 
 class Heartbeat:

@@ -40,10 +40,10 @@ from toolstile.resources.container import Container, LendingContainer
 from toolstile.resources.exclusive import CURRENT, OneShotGate
 from toolstile.resources.reserving import counting_apart
 from toolstile.runtime import runtime_of
+from toolstile.settings import checked_seconds
 from toolstile.state.request_slice import add_turns, turns_of
 from toolstile_hookspecs import (
     Approver,
-    Deadline,
     ForeignCall,
     OpenedSections,
     Outcome,
@@ -389,6 +389,7 @@ class Executor:
 
         Raises:
             StateError: The executor or its host is closed, or the approver takes no cards.
+            ConfigurationError: The timeout is no positive number.
 
         Example:
             >>> from toolstile import Host, ToolCall, tool
@@ -411,7 +412,10 @@ class Executor:
             raise StateError(_NO_CARDS)
         if self.dry_run:
             self._rehearse()
-        made = Transaction(self, title, timeout, approve=approve)
+        # First, because a transaction that failed to begin would end as if it were this executor.
+        limit = checked_seconds("timeout", timeout)
+        root = TransactionRoot(self, title, timeout=limit, approves=approve)
+        made = Transaction(self, root)
         self.transactions.add(made)
         return made
 
@@ -596,30 +600,26 @@ class Transaction(Executor):
         ended: The event of its end; None before.
     """
 
-    def __init__(
-        self, executor: Executor, title: str, timeout: float | None, *, approve: bool
-    ) -> None:
+    def __init__(self, executor: Executor, root: TransactionRoot) -> None:
         # The same session, principal and resources; no resource is opened for it.
         vars(self).update(vars(executor))
-        self.title, self._above = title, executor
+        self.title, self._above = root.title, executor
         self.ended: TransactionEnded | None = None
         self.transactions, self.children = WeakSet(), WeakSet()
         self._plans = None
         self._manner = replace(self._manner, keeps_together=True)
-        if approve:
+        if root.approves:
             self._manner = replace(self._manner, approve_diff=True)
-        limit = None if timeout is None else Deadline.after(timeout, clock=self.clock)
-        root = TransactionRoot(executor, title, deadline=limit, approves=approve)
         self._root = self.within = root
         self.id, self.deadline = root.call_made.id, root.deadline
         self.context_fields = {**self.context_fields, "transaction": root.context}
         self.event_fields = {**self.event_fields, "transaction": self.id}
         self.decided, self._ends, self._is_given_up = OneShotGate(), list[tuple[int]](), False
         self._stop_timer: Callable[[], None] = lambda: None
-        if timeout is not None:
+        if (own := root.call_made.deadline) is not None:
             # It must not keep a forgotten transaction alive.
-            end = WeakMethod(self._end_aside)
-            timer = threading.Timer(timeout, lambda: (late := end()) and late("Its time was over."))
+            end, seconds = WeakMethod(self._end_aside), min(own.remaining(), threading.TIMEOUT_MAX)
+            timer = threading.Timer(seconds, lambda: (late := end()) and late(own.reason))
             timer.daemon, self._stop_timer = True, timer.cancel
             timer.start()
 
@@ -732,11 +732,10 @@ class Transaction(Executor):
             if not self.decided.granted and (on_loop or first != thread):
                 yield WaitFor(self.decided, ENDLESS)
             return None
-        root, error = self._root, None
+        root, error, why = self._root, None, ""
         try:
             for each in list(self.transactions):
-                why = "The transaction around it has ended."
-                yield from each.end(why, on_loop=on_loop)
+                yield from each.end("The transaction around it has ended.", on_loop=on_loop)
             if reason is None:
                 with suppress(GeneratorExit):
                     yield from root.finish(self, on_loop=on_loop)
@@ -766,7 +765,8 @@ class Transaction(Executor):
             self._publish(self.ended)
         finally:
             self._stop_timer()
-            self.refuse(f"{root.name} has ended. Dispatch by its executor, or begin another.")
+            over = f"{root.name} has ended. Dispatch by its executor, or begin another."
+            self.refuse(why if why.startswith(root.name) else over)
             self.decided.open()
         if reason is not None and error is not None:
             raise error

@@ -24,7 +24,7 @@ from toolstile.policies.rule_set import (
     tools_within,
 )
 from toolstile.policies.rules import named, refuse_duplicates
-from toolstile.settings import Settings
+from toolstile.settings import Settings, checked_seconds
 from toolstile.settings.sources import overridden
 from toolstile.state.session import Session
 from toolstile.stored_sessions import Sessions, opened
@@ -209,12 +209,14 @@ class Host:
 
         Raises:
             StateError: A decision does not end within five seconds. Everything else is stopped.
+            ConfigurationError: The reason is missing, or the seconds are no positive number.
         """
         if not reason.strip() or len(scope) > 1 or not SCOPES.issuperset(scope):
             told = f"A stop has a reason, which models read, and at most one of {sorted(SCOPES)}."
             raise ConfigurationError(told)
         now = datetime.now(UTC)
-        until = None if seconds is None else now + timedelta(seconds=seconds)
+        length = checked_seconds("seconds", seconds)
+        until = None if length is None else now + timedelta(seconds=length)
         kind, name = next(iter(scope.items()), ("all", ""))
         made = Stop(" ".join(reason.split()), by, now, until, kind, name)  # type: ignore[arg-type]
         self.gate.change(lambda stops: (*stops, made))

@@ -110,5 +110,10 @@ def test_a_budget_can_be_told_by_its_methods():
 def test_a_deadline_that_would_never_come_is_refused():
     with pytest.raises(DefinitionError, match="Deadline nan would never come"):
         Deadline.after(float("nan"))
+    with pytest.raises(DefinitionError, match="Deadline '5' would never come"):
+        Deadline("5")
+    for seconds in (True, "5", [5]):
+        with pytest.raises(DefinitionError, match="give a number of seconds, or a timedelta"):
+            Deadline.after(seconds)
     assert Deadline.after(float("-inf")).elapsed()
     assert not Deadline.after(float("inf")).elapsed()

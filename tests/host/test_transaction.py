@@ -19,6 +19,7 @@ from toolstile_hookspecs import (
     MarkdownSection,
     PolicyDecision,
     Prompt,
+    PromptEvaluationError,
     StateError,
     Status,
     ToolCall,
@@ -48,6 +49,13 @@ def note(text: str, context: ToolContext) -> str:
     """Add a note without reading the others."""
     context.session[Note].append(Note(text))
     return f"noted {text}"
+
+
+@tool(contained=True)
+def wait(seconds: float) -> str:
+    """Wait."""
+    time.sleep(seconds)
+    return "waited"
 
 
 @tool(contained=True)
@@ -121,7 +129,7 @@ def ring(text: str, context: ToolContext) -> str:
     return f"{len(till.rows)} rows"
 
 
-TOOLS = [note, count, append_counted, fail, send, ring]
+TOOLS = [note, count, append_counted, fail, send, wait, ring]
 
 
 @pytest.fixture
@@ -179,7 +187,7 @@ def test_nothing_remains_of_one_that_is_given_up(tools, watcher, how):
             work.rollback()
         elif how == "time":
             time.sleep(0.4)
-            with pytest.raises(TransactionFailed, match="Its time was over"):
+            with pytest.raises(TransactionFailed, match=r"did not end within 0\.2 seconds"):
                 work.commit()
             work.rollback()
         else:
@@ -190,6 +198,53 @@ def test_nothing_remains_of_one_that_is_given_up(tools, watcher, how):
     assert notes(tools) == []
     assert [each.status for each in watcher.ended] == [TransactionStatus.ROLLED_BACK]
     assert [text for text, _ in watcher.rolled_back] == ["b", "a"]
+
+
+OVER = (
+    "The transaction 'a trip' did not end within 0.2 seconds, so nothing of it is kept. Begin "
+    "another one with more time, or with fewer calls."
+)
+
+
+@pytest.mark.parametrize("late", ["call", "commit", "savepoint"])
+def test_one_that_ran_out_of_time_says_so_everywhere(tools, watcher, late):
+    with (
+        pytest.raises(TransactionFailed) as failed,
+        tools.transaction("a trip", timeout=0.2) as work,
+    ):
+        work.dispatch(call("note", text="a"))
+        if late == "commit":
+            time.sleep(0.4)
+        else:
+            within = work if late == "call" else work.transaction("a day")
+            with pytest.raises(PromptEvaluationError) as raised:
+                within.dispatch(call("wait", seconds=0.4))
+            text = OVER.replace("The", "the", 1)
+            assert str(raised.value) == f"wait did not finish: {text}"
+        while work.ended is None:
+            time.sleep(0.01)
+        with pytest.raises(StateError) as refused:
+            work.dispatch(call("note", text="b"))
+        assert str(refused.value) == OVER
+    assert (str(failed.value), watcher.ended[-1].reason) == (OVER, OVER)
+    assert notes(tools) == []
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1, 0, True, "5", [5]])
+def test_a_timeout_is_a_positive_number(tools, timeout):
+    with tools.transaction("a trip") as work:
+        with pytest.raises(ValueError, match="timeout: expected a positive number of seconds"):
+            work.transaction("a day", timeout=timeout)
+        gc.collect()
+        time.sleep(0.05)
+        work.dispatch(call("note", text="a"))
+    assert notes(tools) == ["a"]
+
+
+def test_a_timeout_may_be_longer_than_a_thread_can_wait(tools):
+    with tools.transaction("a trip", timeout=1e300) as work:
+        work.dispatch(call("note", text="a"))
+    assert notes(tools) == ["a"]
 
 
 def test_a_failed_call_leaves_nothing_and_the_others_go_on(tools):

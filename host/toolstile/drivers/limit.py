@@ -153,7 +153,7 @@ class Limit:
         if self.cancellation is not None and self.cancellation.aborted:
             return Cancelled(CANCELLED)
         if self.deadline is not None and self.deadline.elapsed():
-            return DeadlineExceededError("The deadline of this evaluation has passed.")
+            return DeadlineExceededError(self.deadline.reason)
         if (self._paused or time.monotonic()) >= self._ends:
             return TimedOut(f"timed out after {counted(self.timeout or 0, 'second')}")
         return None

@@ -108,13 +108,14 @@ def _settle(call: ActiveCall, error: BaseException) -> None:
     """Decide the message for the model about the error, and log the error."""
     error = _closing_error(call, error)
     if call.plan is None:
-        called = FailureContext(call.name, contained=False)
+        called = FailureContext(call.name, contained=False, deadline=call.deadline)
     else:
         tool = call.plan.tool
         raised = call.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
         told = call.abandonment is not None and call.abandonment.is_told
         lost = call.handler_state is HandlerState.LOST and tool.category != "read"
-        called = FailureContext(call.name, bool(tool.contained), told, raised, lost)
+        contained = bool(tool.contained)
+        called = FailureContext(call.name, contained, told, raised, lost, call.deadline)
     failure = classify_failure(error, called, call.stage, call.executor.engine.interrupts)
     if isinstance(error, asyncio.CancelledError) and call.was_cancelled:
         # On a loop, the cancellation of its task reaches the calling call as well.

@@ -15,6 +15,7 @@ from toolstile_hookspecs import (
     CallRefused,
     ConditionError,
     ConflictError,
+    Deadline,
     DeadlineExceededError,
     DecisionUnknownError,
     EffectUnknownError,
@@ -129,6 +130,7 @@ class FailureContext:
         told_to_stop: Whether the callbacks of `on_abandoned` have ended its work elsewhere.
         raised: Whether its handler raised, not a plugin that answers or takes the result.
         lost: Whether it raised because the answer of a service was lost.
+        deadline: Its deadline.
     """
 
     name: str
@@ -136,6 +138,7 @@ class FailureContext:
     told_to_stop: bool = False
     raised: bool = False
     lost: bool = False
+    deadline: Deadline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +284,9 @@ def _given_up(error: Exception, called: FailureContext) -> FailureResult:
 
 
 def _deadline(error: Exception, called: FailureContext) -> FailureResult:
-    message = f"{called.name} did not finish: the deadline of this evaluation has passed."
+    message = (called.deadline or Deadline(0)).reason
+    if not message.startswith(called.name):
+        message = f"{called.name} did not finish: {message[0].lower()}{message[1:]}"
     raised = PromptEvaluationError(message)
     raised.__cause__ = error
     return FailureResult(Status.DEADLINE, ToolResult.error(message), raises=raised)

@@ -55,6 +55,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.support.process import deferred_interrupts
+from toolstile_hookspecs.support.text import counted
 
 _STATUS: Final = {
     Status.CONFLICT: TransactionStatus.CONFLICT,
@@ -98,7 +99,7 @@ class TransactionRoot(ActiveCall):
         title: The title, for people.
         keeps: Whether it can be kept; a dry run cannot.
         approves: Whether a person is shown its calls and their diff on one card before the end.
-        deadline: When it must have ended, None for never.
+        timeout: Seconds after which it is rolled back, None for never.
 
     Attributes:
         joined: The calls whose changes are part of it, in order.
@@ -117,8 +118,16 @@ class TransactionRoot(ActiveCall):
         *,
         keeps: bool = True,
         approves: bool = False,
-        deadline: Deadline | None = None,
+        timeout: float | None = None,
     ) -> None:
+        deadline = None
+        if timeout is not None:
+            deadline = replace(
+                Deadline.after(timeout, clock=executor.clock),
+                reason=f"The transaction {title!r} did not end within "
+                f"{counted(timeout, 'second')}, so nothing of it is kept. Begin another one with "
+                "more time, or with fewer calls.",
+            )
         super().__init__(executor, ToolCall("transaction", deadline=deadline))
         self.stops_before = frozenset(each.at for each in executor.engine.gate.remembered())
         self.title = title
@@ -251,9 +260,8 @@ class TransactionRoot(ActiveCall):
             if self._is_rehearsed:
                 self.told = TransactionStatus.ROLLED_BACK, DRY_RUN_ENDED, None
         except BaseException as error:  # noqa: BLE001 - every end is told first
-            failure = classify_failure(
-                error, FailureContext(self.name, contained=True), self.stage, ()
-            )
+            context = FailureContext(self.name, contained=True, deadline=self.deadline)
+            failure = classify_failure(error, context, self.stage, ())
             reason = failure.result.message
             self.status = failure.status
             status = _STATUS.get(failure.status, TransactionStatus.ROLLED_BACK)

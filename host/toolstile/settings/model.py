@@ -42,6 +42,7 @@ def folded(name: str) -> str:
 
 KEY_LENGTH: Final = 32
 NEVER: Final = "none"
+_CENTURY: Final = 100 * 365 * 24 * 60 * 60.0
 
 
 def _seconds(value: object, *, otherwise: str = "") -> float:
@@ -55,6 +56,18 @@ def _seconds_or_never(value: object) -> float | None:
     if value is None or value == NEVER:
         return None
     return _seconds(value, otherwise=f', or "{NEVER}" for never')
+
+
+def checked_seconds(name: str, value: object) -> float | None:
+    """Return a positive number of seconds, a century at most, or None for never.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    try:
+        return None if value is None else min(_seconds(value), _CENTURY)
+    except ValueError as error:
+        raise ConfigurationError(f"{name}: {error}, or None for never, not {value!r}.") from None
 
 
 def _key(value: object) -> object:

@@ -435,6 +435,16 @@ def test_a_stop_ends_after_its_time(host_in):
         assert str(stop).startswith(f"calls of tool other until {stop.until:%F %R} UTC, by host at")
 
 
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1, 0, True, "5"])
+def test_the_time_of_a_stop_is_a_positive_number(host_in, seconds):
+    host = host_in(note)
+    with pytest.raises(ValueError, match="seconds: expected a positive number of seconds"):
+        host.stop(REASON, seconds=seconds)
+    assert host.stops() == ()
+    host.stop(REASON, seconds=1e300)
+    assert [stop.reason for stop in host.stops()] == [REASON]
+
+
 def test_any_host_ends_the_stops_of_all(host_in):
     host, other = host_in(note, look), host_in()
     host.stop(REASON, tool="note")
