@@ -21,6 +21,7 @@ from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.pages import Pages, version_of, wants_json
 from toolstile_plugins.leases import now_of
 from toolstile_plugins.ledger.api import EffectLedger
+from toolstile_plugins.ledger.cli import STATES
 from toolstile_plugins.ledger.entries import (
     Due,
     Finding,
@@ -28,6 +29,7 @@ from toolstile_plugins.ledger.entries import (
     hash_of,
     is_unfit,
     settle,
+    state_of,
     store_of,
     wire_of,
 )
@@ -54,6 +56,10 @@ class Effect:
         return hash_of(self.entry)
 
     @property
+    def state(self) -> str:
+        return state_of(self.entry)
+
+    @property
     def is_unsettled(self) -> bool:
         """True while a person must find out whether it happened."""
         is_unknown = self.entry.state is EffectState.UNKNOWN
@@ -77,7 +83,7 @@ class Effect:
     @property
     def version(self) -> str:
         over = f"{' over' if self.is_over else ''}{' due' if self.is_overdue else ''}"
-        return f"{self.entry.claim.effect_id} {self.entry.state}{over}"
+        return f"{self.entry.claim.effect_id} {self.state}{over}"
 
 
 @dataclass(eq=False)
@@ -148,13 +154,13 @@ class Ledger:
             effect
             for effect in self._effects()
             if fnmatchcase(effect.entry.claim.tool_name, tool)
-            and state in {"", effect.entry.state.value}
+            and state in {"", effect.entry.state.value, effect.state}
         ]
         values = {
             "effects": found[:SHOWN],
             "more": max(0, len(found) - SHOWN),
             "asked": asked,
-            "choices": [state.value for state in EffectState],
+            "choices": STATES,
             "is_kept": self._ledger is not None,
         }
         wire = {"effects": [effect.wire for effect in found[:SHOWN]]}

@@ -212,7 +212,7 @@ async def _find_out(lease: Lease, standing: LedgerEntry) -> LedgerEntry | None:
         return None
     if now.owner:
         return now._replace(state=EffectState.CLAIMED)
-    lease.control.set_attribute("ledger.state", "unknown")
+    lease.control.set_attribute("ledger.state", "owed" if now.claim.owed_id else "unknown")
     raise wording.unknown(now, is_asked=True)
 
 

@@ -21,7 +21,7 @@ examples:
   toolstile ledger prune                               remove expired entries
   toolstile ledger move                                move the entries into the file of sessions
 """
-_STATES: Final = ("claimed", "done", "unknown", "owed", "undoing", "undone", "undo unknown")
+STATES: Final = ("claimed", "done", "unknown", "owed", "undoing", "undone", "undo unknown")
 _WHICH: Final = "the key of the effect, or an unambiguous beginning of its hash"
 
 
@@ -36,7 +36,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         ("--tool create_order --json", "list a tool's, print JSON"),
     )
     listing.add_argument("--tool", type=_text, metavar="NAME", help="only effects of this tool")
-    listing.add_argument("--state", choices=_STATES, help="only effects in this state")
+    listing.add_argument("--state", choices=STATES, help="only effects in this state")
     show = add(
         "show",
         "show everything known about an effect",
@@ -103,5 +103,7 @@ def commands(command: type[Command]) -> list[Command]:
             run=late("toolstile_plugins.ledger.commands:run_command"),
             configure=_configure,
             purpose=lambda args: "call" if args.what == "reconcile" else "look",
+            # Because the host of the command would ask at the same time.
+            settings=lambda _: {"plugins.ledger.reconcile_every": 0},
         )
     ]

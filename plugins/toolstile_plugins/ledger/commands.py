@@ -167,15 +167,16 @@ def _resolve(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -
 
 def _reconcile(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:
     settings: LedgerSettings = host.settings("ledger")
-    key = None if args.key is None else _find(store_of(ledger), args.key).claim.key
-    seen = 0
+    one = None if args.key is None else _find(store_of(ledger), args.key)
+    key, seen = one and one.claim.key, 0
     for entry, found, due in reconcile_pass(host, settings, key=key, at_once=True):
         seen += 1
         text = f"{hash_of(entry)[:SHOWN_OF_HASH]}  {entry.claim.tool_name}  {found or NOT_ASKED}"
         still = "" if found in SETTLED else f"; {due}"
         tell(args, f"{text}{still}", wire_of(entry, due) | {"found": found})
     if not seen and args.out is None:
-        show_line("Nothing is unknown." if key is None else f"The call {key} is not unknown.")
+        told = one and f"The call {key} is {state_of(one)}, so its tool is not asked."
+        show_line(told or "Nothing is unknown.")
 
 
 def _invalidate(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:  # noqa: ARG001 - one shape for all

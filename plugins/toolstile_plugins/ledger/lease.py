@@ -362,7 +362,8 @@ class Lease:
         store, is_free = self.ledger.store, self._is_free
         # The event of a nested call that succeeded is published already.
         with suppress(CallClosed):
-            self.context.set_attribute("ledger.state", "released" if is_free else "unknown")
+            lost = "owed" if claim.owed_id else "unknown"
+            self.context.set_attribute("ledger.state", "released" if is_free else lost)
         settling: Callable[[], object]
         if is_free:
             settling = partial(store.release, claim.key, claim.effect_id)

@@ -108,6 +108,8 @@ def _finding(
 
 
 NOT_HAPPENED: Final = "Its tool found that it has not happened."
+ELSEWHERE: Final = "asked elsewhere"
+"""The finding for an effect that another pass asks about at the moment."""
 _SOON: Final = 0.05
 """Seconds until a host is open, whose thread has begun to wait for that."""
 LONGEST: Final = 3600.0
@@ -439,7 +441,7 @@ class Inquiry(NamedTuple):
 class Reconciliation(NamedTuple):
     """The result of a pass for one unknown effect, whose entry is from before the pass.
 
-    `found` is the finding, by its name in events; None if the pass did not ask.
+    `found` is the finding, by its name in events, or `ELSEWHERE`; None if a person has to ask.
     """
 
     entry: LedgerEntry
@@ -539,7 +541,7 @@ def reconcile_pass(
             is_seen = alarms is not None and entry.claim.effect_id in alarms
             if token is None and (alarms is None or is_seen or not due.is_over):
                 if alarms is None:
-                    yield Reconciliation(entry, None, due)
+                    yield Reconciliation(entry, ELSEWHERE if reconciler and at_once else None, due)
                 continue
             if due.is_over and alarms is not None and not is_seen:
                 alarms.add(entry.claim.effect_id)
@@ -568,15 +570,20 @@ async def _ask(inquiry: Inquiry, context: ToolContext) -> ToolResult[Any]:
         if found.has_happened is not None:
             return ToolResult.ok(message=f"{name}: {name_of(found)}.")
     context.set_attribute("ledger.due", str(due))
-    told = f"Whether {entry.claim.key} has happened is unknown: {due}."
+    told = f"{_open_end(entry, entry.claim.key)}: {due}."
     return ToolResult.error(told) if due.is_over else ToolResult.ok(message=told)
+
+
+def _open_end(entry: LedgerEntry, name: str) -> str:
+    if entry.claim.owed_id:
+        return f"The undo of {name} is owed"
+    return f"Whether {name} has happened is unknown"
 
 
 def _alarm(entry: LedgerEntry, due: Due) -> None:
     log.warning(
-        "Whether a call of %s has happened is unknown: %s. Find out, then resolve it: toolstile "
-        "ledger resolve '%s'.",
-        entry.claim.tool_name,
+        "%s: %s. Find out, then resolve it: toolstile ledger resolve '%s'.",
+        _open_end(entry, f"a call of {entry.claim.tool_name}"),
         due,
         entry.claim.key,
         extra=NOTICE,

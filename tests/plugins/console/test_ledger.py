@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from toolstile_hookspecs.services.ledger import EffectState
 from toolstile_plugins.console import Console
 from toolstile_plugins.ledger import EffectLedger
 
@@ -30,6 +31,19 @@ def test_unknown_effects_come_first_then_the_newest(desk, visitor):
     page = visitor.get("/ledger").text
     places = [page.index(f"/ledger/{effect['hash']}") for effect in told]
     assert places == sorted(places)
+
+
+def test_an_effect_whose_undo_is_owed_says_so_on_each_page(desk, visitor, lost):
+    (entry,) = desk.effects()
+    store = desk.tools.resources.get(EffectLedger).store
+    claim = entry.claim._replace(params=b'["id",{},null]')
+    store.owe(claim, "Its undo failed.", EffectState.UNKNOWN)
+    (name,) = {call["name"] for call in visitor.json("/calls")["calls"]}
+    for path in ("/ledger", "/ledger?state=owed", f"/ledger/{lost['hash']}", f"/calls/{name}"):
+        page = visitor.get(path).text
+        assert ">owed<" in page
+        assert page.count(">unknown<") == page.count(">unknown</option>")
+    assert visitor.json("/ledger?state=undone")["effects"] == []
 
 
 def test_what_is_overdue_comes_first_and_says_whose_it_is(desk, visitor, lost):

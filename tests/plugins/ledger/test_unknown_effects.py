@@ -156,6 +156,15 @@ def test_another_tool_says_what_became_of_a_call(case):
     assert [event.tool_name for event in case.shop.events] == ["find_payment", RECONCILE_TOOL]
 
 
+def test_an_effect_that_another_host_asks_about_is_not_asked_about_twice(case):
+    key = case.unknown("order")
+    host, settings = case.open()
+    (entry,) = case.store.unsettled()
+    assert case.store.hold(key, entry.claim.effect_id, "1" * 32)
+    (look,) = reconcile_pass(host, settings, at_once=True)
+    assert (look.found, case.shop.asked) == ("asked elsewhere", [])
+
+
 @pytest.mark.parametrize(
     ("answer", "found", "state"),
     [

@@ -26,7 +26,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.execution.undo import UndoConflict, UndoNote
 from toolstile_hookspecs.services.ledger import EffectState
-from toolstile_plugins.ledger import EffectLedger, LedgerSettings, effect_key
+from toolstile_plugins.ledger import EffectLedger, LedgerSettings, commands, effect_key
 from toolstile_plugins.ledger.entries import state_of
 from toolstile_plugins.ledger.reconcile import RECONCILE_TOOL, reconcile_pass, reconciler_of
 from toolstile_plugins.ledger.stores.sqlite import SqlStore
@@ -231,6 +231,7 @@ class TestTransactions:
 
         refused = shop.call("pay", purpose="rail")
         assert "its undo is tried again" in refused.text
+        assert refused.event.attributes["ledger.state"] == "owed"
         assert (shop.failures, shop.bank.balance("rail")) == (0, 1)
 
         again = shop.call("pay", purpose="rail")
@@ -243,7 +244,8 @@ class TestTransactions:
 
 class TestCalls:
     def test_a_failed_call_is_taken_back_and_may_run_again(self, shop: Shop) -> None:
-        assert not shop.call("pay", purpose="rail", fails=True).success
+        failed = shop.call("pay", purpose="rail", fails=True)
+        assert failed.event.attributes["ledger.state"] == "owed"
         assert (shop.states, shop.results) == (["undone"], [None])
         assert not shop.call("pay", purpose="rail", fails=True).event.replayed
         keys = {line.split(" ")[1] for line in shop.bank.lines()}
@@ -417,6 +419,41 @@ class TestRecovery:
         assert shop.bank.balance("rail") == 0
         assert main(["status"]) == 0
         assert "Owed" not in capsys.readouterr().out
+
+    def test_the_command_alone_undoes_what_its_host_would_undo_too(
+        self,
+        make_shop: Callable[..., Shop],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        shop = make_shop(LEDGER)
+        shop.failures = 1
+        shop.call("pay", purpose="rail", fails=True)
+        (shop.folder / "plugin.py").write_text(PLUGIN.replace("raise AssertionError", "return"))
+        settings = shop.file.read_text().replace("reconcile_every = 0", "")
+        shop.file.write_text('plugin_files = ["plugin.py"]\n' + settings)
+
+        def late(*args: Any, **options: Any) -> Iterator[Any]:
+            time.sleep(0.5)
+            return reconcile_pass(*args, **options)
+
+        monkeypatch.setattr(commands, "reconcile_pass", late)
+        assert main(["ledger", "reconcile"]) == 0
+        assert capsys.readouterr().out.endswith("  pay  undone\n")
+
+    def test_the_command_says_that_an_effect_is_undone_elsewhere(
+        self, make_shop: Callable[..., Shop], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        shop = make_shop(LEDGER)
+        shop.failures = 1
+        shop.call("pay", purpose="rail", fails=True)
+        (shop.folder / "plugin.py").write_text(PLUGIN)
+        shop.file.write_text('plugin_files = ["plugin.py"]\n' + shop.file.read_text())
+        (entry,) = shop.store.entries()
+        shop.before_refund = lambda: main(["ledger", "reconcile", entry.claim.key])
+        TestCalls.undo_all(shop)
+        told = capsys.readouterr().out
+        assert told == f"The call {entry.claim.key} is undoing, so its tool is not asked.\n"
 
     def test_a_stop_lets_refunds_go_on(self, shop: Shop) -> None:
         def stop(key: str) -> None:
