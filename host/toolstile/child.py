@@ -27,7 +27,11 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.execution.children import SharedBudget
 
-_NOT_KEPT: Final = "Nothing of these calls is kept yet, so a child of them has session='share'."
+_NOT_KEPT: Final = (
+    "The child {!r} of {} cannot have session='own', because a session of its own would be kept "
+    "even if the transaction is not. Use session='share' or 'fork', or make the child of the "
+    "executor."
+)
 
 
 def narrowed(child: Any, prompt: Prompt) -> Prompt:
@@ -49,7 +53,7 @@ def make_child(parent: Any, kind: type[Any], given: Mapping[str, Any]) -> Any:
     if parent.dry_run:
         parent._rehearse()
     if options.session == "own" and parent.within is not None:
-        raise StateError(_NOT_KEPT)
+        raise StateError(_NOT_KEPT.format(options.name, parent.within))
     path, host = f"{parent.agent}/{options.name}", parent._host
     rules = (*parent._manner.rules, *named(options.rules, place=path))
     refuse_duplicates([*host.policies, *rules])

@@ -616,8 +616,18 @@ def test_a_child_of_a_dry_run_keeps_nothing() -> None:
         assert executor.dispatch(call("read_file", "b")).success
         assert executor.rehearsed().count("Note(") == 2
         assert executor.session[Note].all() == []
-        with pytest.raises(StateError, match="session='share'"):
+        with pytest.raises(StateError, match="The child 'a' of the transaction 'dry run' cannot"):
             executor.child("a", session="own")
+
+
+def test_a_child_of_a_transaction_shares_its_session(tools: Executor) -> None:
+    with tools.transaction("a trip") as work, pytest.raises(StateError) as refused:
+        work.child("reader", session="own")
+    assert str(refused.value) == (
+        "The child 'reader' of the transaction 'a trip' cannot have session='own', because a "
+        "session of its own would be kept even if the transaction is not. Use session='share' or "
+        "'fork', or make the child of the executor."
+    )
 
 
 def test_a_child_closes_with_its_block_and_with_its_parent(tools: Executor) -> None:
