@@ -143,6 +143,10 @@ class ToolCall:
         return self.provider_id or self.id
 
 
+class SettlingCall(ToolCall):
+    """A call of the ledger, to settle an unknown effect or undo an owed one; no stop ends it."""
+
+
 @dataclass(frozen=True)
 class ToolInvoked:
     """The one event of a call, published for every outcome.

@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from numbers import Real
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from toolstile_hookspecs.errors import DeadlineExceededError, DefinitionError
 from toolstile_hookspecs.support.process import renewed_in_forks
@@ -62,7 +61,7 @@ class Deadline:
         reason: The text of the error once it has passed.
 
     Raises:
-        DefinitionError: If the moment is NaN, which would never come.
+        DefinitionError: If the moment is no number, or NaN, which would never come.
 
     Example:
         >>> Deadline.after(30).elapsed()
@@ -74,23 +73,15 @@ class Deadline:
     reason: str = "The deadline of this evaluation has passed."
 
     def __post_init__(self) -> None:
-        if not isinstance(self.at, Real) or math.isnan(self.at):
-            msg = f"Deadline {self.at!r} would never come; give a number, or no deadline."
-            raise DefinitionError(msg)
+        if not isinstance(cast("object", self.at), (int, float)) or math.isnan(self.at):
+            raise DefinitionError(f"Deadline {self.at!r} would never come; give a number, or none.")
 
     @classmethod
     def after(cls, seconds: float | timedelta, *, clock: Clock | None = None) -> Deadline:
-        """Return the deadline that many seconds from now.
-
-        Raises:
-            DefinitionError: If they are no number.
-        """
+        """Return the deadline that many seconds from now."""
         clock = clock or _SYSTEM
-        length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
-        if isinstance(length, bool) or not isinstance(length, Real):
-            msg = f"Deadline after {length!r}: give a number of seconds, or a timedelta."
-            raise DefinitionError(msg)
-        return cls(clock.monotonic() + length, clock)
+        left: Any = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+        return cls(clock.monotonic() + left if isinstance(left, (int, float)) else left, clock)
 
     @classmethod
     def until(cls, moment: datetime, *, clock: Clock | None = None) -> Deadline:
@@ -100,8 +91,7 @@ class Deadline:
             DefinitionError: If the moment has no time zone.
         """
         if moment.tzinfo is None:
-            msg = f"Deadline {moment.isoformat()} has no time zone; give an aware datetime."
-            raise DefinitionError(msg)
+            raise DefinitionError(f"Deadline {moment} has no time zone; give an aware datetime.")
         return cls.after(moment - (clock or _SYSTEM).now(), clock=clock)
 
     def remaining(self) -> float:
@@ -196,6 +186,5 @@ class Cancellation:
 
     def _forget(self, callback: Callable[[], object]) -> None:
         with _cancelling, suppress(ValueError):
-            left = list(self._callbacks)
-            left.remove(callback)
-            self._callbacks = tuple(left)
+            at = self._callbacks.index(callback)
+            self._callbacks = self._callbacks[:at] + self._callbacks[at + 1 :]

@@ -56,8 +56,7 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(home, name)
     except AttributeError:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg) from None
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     globals()[name] = value
     return value
 

@@ -24,7 +24,7 @@ from toolstile.policies.persistence import locked, replace_file
 from toolstile.settings import Settings
 from toolstile.slots import Slot
 from toolstile_hookspecs import NOTICE, HandlerState, StateError
-from toolstile_hookspecs.services.ledger import SettlingCall
+from toolstile_hookspecs.calls import SettlingCall
 from toolstile_hookspecs.stops import Stop
 
 Stops = tuple[Stop, ...]
@@ -36,6 +36,7 @@ _UNENDED: Final = (
     "A decision of process {} has not ended, and may still be committed; all else is as asked. End "
     "the process, then retry."
 )
+_FORGOTTEN: Final = "It was open for more than a day, and there were stops meanwhile."
 _form = TypeAdapter(tuple[int, Stops], config=ConfigDict(defer_build=True))
 """The form of the kept text: the number of its change, and the stops, also ended ones."""
 log = logging.getLogger("toolstile")
@@ -110,10 +111,13 @@ class Gate(Slot):
         if call.committed or call.error is not None or isinstance(call.call_made, SettlingCall):
             return None
         tools = [*call.tools_within, *([] if call.plan is None else [call.plan.tool])]
-        # A transaction was stopped also by a stop that has come and gone while it was open.
-        past = (
-            () if before is None else (each for each in self.remembered() if each.at not in before)
-        )
+        past: Stops = ()
+        if before is not None:
+            # A transaction was stopped also by a stop that has come and gone while it was open.
+            number, moment, known = before
+            past = tuple(each for each in self.remembered() if each.at not in known)
+            if number != self._kept[0] and moment < datetime.now(UTC) - REMEMBERED:
+                past += (Stop(_FORGOTTEN, "host", moment),)
         for stop in (*self.stops(), *past):
             if stop.concerns(tools, call.executor.principal, call.executor.session_id):
                 fault = Stopped(stop.reason, for_operator=f"Stopped: {stop}")
@@ -121,6 +125,11 @@ class Gate(Slot):
                 fault.begun = begun or bool(call.tools_within)
                 return fault
         return None
+
+    def seen(self) -> tuple[int, datetime, frozenset[datetime]]:
+        """Return the number of the newest change, the time, and the times of the known stops."""
+        known = frozenset(each.at for each in self.remembered())
+        return self._kept[0], datetime.now(UTC), known
 
     def stops(self) -> Stops:
         """Return the stops that are in force, the oldest first."""

@@ -479,6 +479,5 @@ def _seconds(text: str) -> float | None:
 def _duration(text: str) -> float:
     found = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
     if found is None or not int(found[1]):
-        msg = f"{text!r} is not a time such as 90s, 10m, 1h or 2d"
-        raise argparse.ArgumentTypeError(msg)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90s, 10m, 1h or 2d")
     return int(found[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]

@@ -68,8 +68,7 @@ def section_tools() -> tuple[Tool[Any, Any], ...]:
 
 def _prompt(context: ToolContext) -> Prompt:
     if context.prompt is None:
-        msg = "This call belongs to no prompt, so there are no sections."
-        raise StateError(msg)
+        raise StateError("This call belongs to no prompt, so there are no sections.")
     return context.prompt
 
 

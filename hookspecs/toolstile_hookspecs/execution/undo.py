@@ -14,8 +14,7 @@ from toolstile_hookspecs.errors import ToolError
 from toolstile_hookspecs.stored_names import stored_as
 
 _SHOWN: Final = 20
-_LONGEST: Final = 200
-"""The characters of a value in a message."""
+_LONGEST: Final = 200  # characters of a value in a message
 UNDO_TOOL: Final = "undo_calls"
 UNDONE_CALLS: Final = "undo.calls"
 """The attribute of an undo's event with the ids of the calls that it has undone."""

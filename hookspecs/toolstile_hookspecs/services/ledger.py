@@ -15,8 +15,6 @@ from enum import StrEnum
 from functools import partialmethod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
-from toolstile_hookspecs.calls import ToolCall
-
 if TYPE_CHECKING:
     from toolstile_hookspecs.context import ToolContext
 
@@ -30,10 +28,6 @@ __all__ = [
     "SettlesUnknown",
     "StoresOwed",
 ]
-
-
-class SettlingCall(ToolCall):
-    """A call that asks about an unknown effect, or undoes an owed one; stops let it pass."""
 
 
 class EffectState(StrEnum):

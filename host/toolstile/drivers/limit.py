@@ -286,8 +286,7 @@ class Lifetime(Generic[N]):
 
     def check_open(self) -> None:
         if self.closed is not None:
-            msg = f"{self.name} {self.closed}, so it can change nothing more."
-            raise CallClosed(msg)
+            raise CallClosed(f"{self.name} {self.closed}, so it can change nothing more.")
 
     def adopt(self, child: N) -> None:
         """Record a nested call, which must be complete, because it may be abandoned at once."""

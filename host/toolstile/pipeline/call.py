@@ -36,8 +36,6 @@ from toolstile_hookspecs.execution.foreign_tools import ForeignCall, handler_of
 from toolstile_hookspecs.support.process import deferred_interrupts, renewed_in_forks
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from toolstile.pipeline.environment import Control, Environment, Resumption
     from toolstile.pipeline.plan import ToolPlan
     from toolstile.resources.exclusive import Claim, OneShotGate
@@ -136,8 +134,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
     """The mark of its decision in the slot of the host; see `Gate.enter`."""
     tools_within: frozenset[Tool[Any, Any]]
     """The tools of the calls that have joined it."""
-    stops_before: frozenset[datetime] | None = None
-    """The stops that were made before it began, if it is a transaction."""
+    stops_before: Any = None
+    """The stops that were seen before it began, if it is a transaction; see `Gate.seen`."""
 
     # The handler's result, or a plugin's answer in its place.
     result: ToolResult[Any]

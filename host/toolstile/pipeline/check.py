@@ -174,8 +174,7 @@ def refuse_endless(call: ActiveCall, rounds: int, why: str = UNSETTLED) -> None:
         CallRejected: Saying why.
     """
     if rounds > MAX_QUESTIONS:
-        msg = f"{call.name} {why} This requires human intervention."
-        raise CallRejected(Status.DENIED, msg)
+        raise CallRejected(Status.DENIED, f"{call.name} {why} This requires human intervention.")
 
 
 def as_edited(call: ActiveCall, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]:

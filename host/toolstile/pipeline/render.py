@@ -166,8 +166,7 @@ def _ask_renderers(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> st
     else:
         text = wrapped.leave(text)
     if not isinstance(text, str):
-        msg = f"a render hook gave {type(text).__name__}, not text"
-        raise TypeError(msg)
+        raise TypeError(f"a render hook gave {type(text).__name__}, not text")
     return text
 
 

@@ -122,14 +122,11 @@ class TransactionRoot(ActiveCall):
     ) -> None:
         deadline = None
         if timeout is not None:
-            deadline = replace(
-                Deadline.after(timeout, clock=executor.clock),
-                reason=f"The transaction {title!r} did not end within "
-                f"{counted(timeout, 'second')}, so nothing of it is kept. Begin another one with "
-                "more time, or with fewer calls.",
-            )
+            late = f"The transaction {title!r} did not end within {counted(timeout, 'second')}, so "
+            late += "nothing of it is kept. Begin another one with more time, or with fewer calls."
+            deadline = replace(Deadline.after(timeout, clock=executor.clock), reason=late)
         super().__init__(executor, ToolCall("transaction", deadline=deadline))
-        self.stops_before = frozenset(each.at for each in executor.engine.gate.remembered())
+        self.stops_before = executor.engine.gate.seen()
         self.title = title
         self.keeps = keeps
         self.approves = approves

@@ -42,14 +42,12 @@ def folded(name: str) -> str:
 
 KEY_LENGTH: Final = 32
 NEVER: Final = "none"
-_CENTURY: Final = 100 * 365 * 24 * 60 * 60.0
 
 
 def _seconds(value: object, *, otherwise: str = "") -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value)
-    msg = f"expected a positive number of seconds{otherwise}"
-    raise ValueError(msg)
+    raise ValueError(f"expected a positive number of seconds{otherwise}")
 
 
 def _seconds_or_never(value: object) -> float | None:
@@ -59,13 +57,9 @@ def _seconds_or_never(value: object) -> float | None:
 
 
 def checked_seconds(name: str, value: object) -> float | None:
-    """Return a positive number of seconds, a century at most, or None for never.
-
-    Raises:
-        ConfigurationError: It is something else.
-    """
+    """Return a positive number of seconds, a century at most, or None for never."""
     try:
-        return None if value is None else min(_seconds(value), _CENTURY)
+        return None if value is None else min(_seconds(value), 100 * 365 * 86400.0)
     except ValueError as error:
         raise ConfigurationError(f"{name}: {error}, or None for never, not {value!r}.") from None
 
@@ -161,8 +155,7 @@ class HostTable(BaseModel):
     @model_validator(mode="after")
     def _file_with_key(self) -> Self:
         if self.approval_key is None and self.approval_spent is not None:
-            msg = "approval_spent is given without approval_key; give both, or neither"
-            raise ValueError(msg)
+            raise ValueError("approval_spent is given without approval_key; give both, or neither")
         return self
 
 

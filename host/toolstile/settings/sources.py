@@ -72,8 +72,7 @@ def read_toml(path: Path) -> Mapping[str, Any]:
         reason = "it is nested too deeply"
     except ValueError as error:
         reason = str(error)
-    msg = f"{path} is not valid TOML: {reason}. Correct it there."
-    raise ConfigurationError(msg)
+    raise ConfigurationError(f"{path} is not valid TOML: {reason}. Correct it there.")
 
 
 @cached(64)

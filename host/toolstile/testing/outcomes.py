@@ -162,8 +162,7 @@ def _refuse_other(given: object) -> None:
         hint = "Await it first: assert_ok(await tools.acall(...))."
     elif isinstance(given, list):
         hint = "Give each of its outcomes: for outcome in tools.call_all(...): assert_ok(outcome)."
-    msg = f"A {kind} is not an outcome. {hint}"
-    raise TypeError(msg)
+    raise TypeError(f"A {kind} is not an outcome. {hint}")
 
 
 def _became(outcome: Outcome) -> str:

@@ -26,8 +26,7 @@ def __getattr__(name: str) -> Any:
     is_hook = name.startswith(("_", "toolstile_"))
     api = None if is_hook else importlib.import_module(f"{__name__}.api")
     if not hasattr(api, name):
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(api, name)
 
 

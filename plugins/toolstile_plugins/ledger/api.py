@@ -105,8 +105,7 @@ def _finite(number: str) -> float:
 
 
 def _refuse(number: str) -> Never:
-    msg = f"{number} is not a finite number"
-    raise ValueError(msg)
+    raise ValueError(f"{number} is not a finite number")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from toolstile_hookspecs import (
     secrets_of,
     tool,
 )
+from toolstile_hookspecs.calls import SettlingCall
 from toolstile_hookspecs.codecs import in_one_line, why_unwritable
 from toolstile_hookspecs.services.dispatcher import Dispatcher, DispatchOutcome, DispatchState
 from toolstile_hookspecs.services.ledger import (
@@ -41,7 +42,6 @@ from toolstile_hookspecs.services.ledger import (
     LedgerEntry,
     RecordedResult,
     SettlesUnknown,
-    SettlingCall,
     StoresOwed,
 )
 from toolstile_hookspecs.support.callables import is_async_callable

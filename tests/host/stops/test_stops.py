@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import pytest
 
@@ -284,6 +285,31 @@ def test_a_transaction_that_was_open_during_a_stop_is_not_kept_afterwards(host_i
         assert host.stops() == ()
         assert call(tools, text="d").success
         assert notes(tools) == ["a", "d"]
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_transaction_that_is_older_than_the_memory_of_stops_is_kept_only_without_any(
+    host_in, monkeypatch, stopped
+):
+    monkeypatch.setattr(import_module("toolstile.stops"), "REMEMBERED", timedelta(seconds=0.05))
+    host, other = host_in(replace(note, contained=True)), host_in()
+    other.stop(REASON)
+    other.go()
+    with host.executor() as tools:
+        work = tools.transaction("a note")
+        assert call(work, text="a").success
+        if stopped:
+            other.stop(REASON)
+            other.go()
+        time.sleep(0.1)
+        # A change removes the stop that has ended.
+        if stopped:
+            other.go()
+            with pytest.raises(TransactionFailed, match="open for more than a day, and there were"):
+                work.commit()
+        else:
+            work.commit()
+        assert notes(tools) == ([] if stopped else ["a"])
 
 
 def test_a_savepoint_is_stopped_alone_if_the_stop_concerns_only_its_calls(host_in):

@@ -301,8 +301,7 @@ def _is_decided(record: Record, decided: Decided | None) -> bool:
         reason = type(error).__name__
         raise UndecidedError(f"its decider has failed ({reason})", record) from error
     if answer is None:
-        msg = f"the store that decides about {record.key} has not answered"
-        raise UndecidedError(msg, record)
+        raise UndecidedError(f"the store that decides about {record.key} has not answered", record)
     return answer
 
 
