@@ -36,7 +36,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.codecs import PortableValues
-from toolstile_hookspecs.execution.undo import UndoNote
+from toolstile_hookspecs.execution.undo import UNDONE_CALLS, UndoNote
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import renewed_in_forks
 
@@ -188,6 +188,17 @@ class CallControlImpl:
             result, changes = without_masked(result, changes)
         secret = holds_secrets(call, result.message, value, changes, unportable)
         return CallRecord(result, value, changes, unportable, secret)
+
+    @property
+    def undone_around(self) -> list[str]:
+        """The ids of the calls that are undone by the calls around it, or in its transaction."""
+        found: list[str] = []
+        each: ActiveCall | None = self._call
+        while each is not None:
+            found += each.attributes.get(UNDONE_CALLS, ())
+            above = each.parent or each.executor.within
+            each = None if above is each else above
+        return found
 
     def take_back(self, notes: Iterable[UndoNote], *, keep: bool) -> list[str]:
         """Undo calls on the call's branch; see `undoing.take_back`."""

@@ -31,7 +31,7 @@ from toolstile.resources.transactional import may_wait
 from toolstile.state.store import Deciding
 from toolstile_hookspecs import Participant
 from toolstile_hookspecs.codecs import dumped
-from toolstile_hookspecs.execution.undo import UndoNote
+from toolstile_hookspecs.execution.undo import UNDONE_CALLS, UndoNote
 from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.process import deferred_interrupts
 
@@ -229,6 +229,10 @@ def commit_into_parent(call: ActiveCall) -> None:
     except BaseException:
         call.committed = False
         raise
+    if above is not None and UNDONE_CALLS in call.attributes:
+        # The note of its root has them, and a later undo picks other calls.
+        undone = (*above.attributes.get(UNDONE_CALLS, ()), *call.attributes[UNDONE_CALLS])
+        above.attributes = {**above.attributes, UNDONE_CALLS: (*dict.fromkeys(undone),)}
 
 
 def join(call: ActiveCall, parent: ActiveCall) -> Staged:

@@ -474,6 +474,7 @@ class TransactionRoot(ActiveCall):
         self.reruns += 1
         first, self._unrun = self.calls, deque(self.joined)
         self.calls, self.joined, self._made = [], [], 0
+        self.attributes = self.executor.attributes
         yield from undo(self)
         for held in self.scope.hold_for_rerun():
             yield from perform(self, held, "acquire", settle)

@@ -32,16 +32,20 @@ def note_undo(call: ActiveCall, parts: list[Any], wanted: list[Any]) -> Staged:
     That one is without files, too; None if it is empty, or the record of files keeps it.
     """
     made, now = call.call_made, call.executor.clock.now()
+    undoes = tuple(call.attributes.get(UNDONE_CALLS, ()))
+    tools = [*call.tools_within, *([call.tool] if call.plan else ())] if undoes else []
+    is_undo = {each.name for each in tools if each.category != "read"} == {UNDO_TOOL}
     fields: dict[str, Any] = {
         "id": made.id,
-        "tool": call.name,
+        # A transaction of undos alone is an undo, too.
+        "tool": UNDO_TOOL if is_undo else call.name,
         "at": now,
         "until": now + wanted[0].kept_for,
         "session_id": call.executor.session_id,
         "provider_id": made.provider_id,
         "turn": len(call.request),
         "calls": tuple(each.call_id for each in wanted if each.call_id != made.id),
-        "undoes": tuple(call.attributes.get(UNDONE_CALLS, ())),
+        "undoes": undoes,
         "parts": (),
         "stays": (),
     }

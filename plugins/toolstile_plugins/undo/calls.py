@@ -32,8 +32,11 @@ def known_notes(session: SessionProtocol, store: UndoStore) -> dict[str, UndoNot
     return {note.id: note for note in (*store.notes(), *session[UndoNote].all())}
 
 
-def standing(notes: Iterable[UndoNote]) -> list[UndoNote]:
-    """Return the calls that are not undone, without the undos, the newest first."""
+def standing(notes: Iterable[UndoNote], also: Iterable[str] = ()) -> list[UndoNote]:
+    """Return the calls that are not undone, without the undos, the newest first.
+
+    `also` has the ids of calls that are undone by an undo without a note.
+    """
     by_id = {note.id: note for note in sorted(notes, key=lambda note: note.at)}
     undone: set[str] = set()
 
@@ -45,8 +48,9 @@ def standing(notes: Iterable[UndoNote]) -> list[UndoNote]:
 
     for note in by_id.values():
         turn_over(note.undoes)
-    stands = [note for note in by_id.values() if note.id not in undone and not note.undoes]
-    return stands[::-1]
+    turn_over(also)
+    stands = (note for note in by_id.values() if note.id not in undone and note.tool != UNDO_TOOL)
+    return [*stands][::-1]
 
 
 def named(notes: Iterable[UndoNote], calls: Iterable[str]) -> list[UndoNote]:
@@ -107,7 +111,7 @@ def undo_calls(
     known = known_notes(context.session, context.resources.get(UndoStore)).values()
     own = {note.id for note in context.session[UndoNote].all()}
     notes = [note for note in known if control.is_of_person or note.id in own]
-    stands = (note for note in standing(known) if note.id in own)
+    stands = (each for each in standing(known, control.undone_around) if each.id in own)
     chosen = named(notes, calls) if calls else [*islice(stands, 1)]
     if not chosen:
         raise ToolError("No call of this session can be undone. Continue without it.")

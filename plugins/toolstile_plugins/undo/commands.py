@@ -96,7 +96,7 @@ def _list(
     rows: list[tuple[str, ...]] = []
     for note in reversed(notes):
         changed = [*store.paths_of(note), *(each.kind for each in note.slices)]
-        state = "undo" if note.undoes else states.get(note.id, "undone")
+        state = "undo" if note.tool == UNDO_TOOL else states.get(note.id, "undone")
         shown = ", ".join(map(printable, changed))
         rows.append((note.id, printable(note.tool), shown_time(note.at), state, shown))
         if args.out is not None:

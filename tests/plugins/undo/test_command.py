@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.plugins.undo.desks import STORED, Desk
+from tests.plugins.undo.desks import STORED, TOOLS, Desk
 
-from toolstile import ToolCall
+from toolstile import Host, ToolCall
 from toolstile_cli.main import main
 
 Command = Callable[..., tuple[int, str]]
@@ -65,6 +65,16 @@ def test_the_last_call_is_undone_then_the_one_before(closed: Desk, command: Comm
         "undone",
         "kept",
     ]
+
+
+def test_a_call_that_is_undone_in_a_transaction_is_listed_so(
+    closed: Desk, command: Command
+) -> None:
+    with Host(config=closed.folder / "toolstile.toml", tools=TOOLS) as host:  # noqa: SIM117
+        with host.executor(session_id="desk") as tools, tools.transaction("back") as work:
+            assert work.undo().success
+    found = listed(command)
+    assert [each["state"] for each in found] == ["undo", "undone", "kept", "kept"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -458,6 +459,41 @@ class TestIds:
         desk.undo(undo)
         desk.undo()
         assert (desk.lines, desk.tree()) == (["one"], {"a.txt": "644 b'one'"})
+
+    @pytest.mark.parametrize("end", ["kept", "rolled back", "dry run"])
+    def test_a_second_undo_of_a_transaction_is_of_the_call_before(
+        self, any_desk: Desk, end: str
+    ) -> None:
+        ids = [any_desk.call("write_both", path=f"{text}.txt", text=text) for text in "abc"]
+        with ExitStack() as stack:
+            tools: Any = any_desk.tools
+            if end == "dry run":
+                rehearsal = any_desk.host.executor(session=tools.session, dry_run=True)
+                tools = stack.enter_context(rehearsal)
+            work = stack.enter_context(tools.transaction("back"))
+            undone = [*work.undo().event.attributes["undo.calls"]]
+            with work.transaction("again") as inner:
+                undone += inner.undo().event.attributes["undo.calls"]
+            assert undone == [ids[2], ids[1]]
+            if end == "rolled back":
+                work.rollback()
+        if end != "kept":
+            assert sorted(any_desk.tree()) == ["a.txt", "b.txt", "c.txt"]
+            assert any_desk.tools.undo().event.attributes["undo.calls"] == (ids[2],)
+            return
+        assert (any_desk.lines, list(any_desk.tree())) == (["a"], ["a.txt"])
+        # The undos stay, and the last call that stands is the first one.
+        any_desk.undo()
+        assert (any_desk.lines, any_desk.tree()) == ([], {})
+
+    def test_a_transaction_with_an_undo_is_a_call_like_others(self, any_desk: Desk) -> None:
+        any_desk.call("write_both", path="a.txt", text="a")
+        with any_desk.tools.transaction("other") as work:
+            assert work.undo().success
+            assert work.dispatch(ToolCall("add_line", {"text": "b"})).success
+        assert any_desk.lines == ["b"]
+        any_desk.undo()
+        assert (any_desk.lines, list(any_desk.tree())) == (["a"], ["a.txt"])
 
     def test_an_unknown_id_fails(self, desk: Desk) -> None:
         assert desk.tools.undo("no").text.startswith("Call 'no' cannot be undone")
