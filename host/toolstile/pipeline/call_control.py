@@ -36,7 +36,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.codecs import PortableValues
-from toolstile_hookspecs.execution.undo import UNDONE_CALLS, UndoNote
+from toolstile_hookspecs.execution.undo import UNDONE_CALLS, Difference, UndoNote
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import renewed_in_forks
 
@@ -200,7 +200,9 @@ class CallControlImpl:
             each = None if above is each else above
         return found
 
-    def take_back(self, notes: Iterable[UndoNote], *, keep: bool) -> list[str]:
+    def take_back(
+        self, notes: Iterable[UndoNote], *, keep: bool
+    ) -> tuple[dict[str, list[str]], list[Difference]]:
         """Undo calls on the call's branch; see `undoing.take_back`."""
         return take_back(self._call, notes, keep=keep)
 

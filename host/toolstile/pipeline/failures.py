@@ -23,6 +23,7 @@ from toolstile_hookspecs import (
     Interrupt,
     ProcessDied,
     PromptEvaluationError,
+    ResourceBusyError,
     Stage,
     Status,
     Tool,
@@ -322,6 +323,11 @@ def _conflicting(error: Exception, called: FailureContext) -> FailureResult:
     return FailureResult(Status.CONFLICT, ToolResult.error(message))
 
 
+def _busy(error: Exception, called: FailureContext) -> FailureResult:
+    told = f"{called.name} was rolled back: {text_of(error)}"
+    return FailureResult(Status.ERROR, ToolResult.error(told))
+
+
 def _half_committed(error: Exception, called: FailureContext) -> FailureResult:  # noqa: ARG001 - one shape for all
     interruption = None if isinstance(error.__cause__, Exception) else error.__cause__
     told = ToolResult.error(_for_customer(error))
@@ -372,6 +378,7 @@ _ANYWHERE: Readers = (
     (Cancelled, _cancelled),
     (DeadlineExceededError, _deadline),
     (ConflictError, _conflicting),
+    (ResourceBusyError, _busy),
     (CommitFailed, _half_committed),
     (DecisionUnknownError, _undecided),
 )

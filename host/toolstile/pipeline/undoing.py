@@ -76,15 +76,18 @@ def note_undo(call: ActiveCall, parts: list[Any], wanted: list[Any]) -> Staged:
     return fields, lasting
 
 
-def take_back(call: ActiveCall, notes: Iterable[UndoNote], *, keep: bool) -> list[str]:
-    """Undo calls, the newest first, on the branch of another one; return the names of their values.
+def take_back(
+    call: ActiveCall, notes: Iterable[UndoNote], *, keep: bool
+) -> tuple[dict[str, list[str]], list[Difference]]:
+    """Undo calls, the newest first, on the branch of another one.
 
-    With `keep`, values that others have changed since stay, and the rest goes back.
+    Returns the names of the values that went back, by the ids of their calls, and the values that
+    stay. With `keep`, values stay that others have changed since, and a call may stay whole.
 
     Raises:
         UndoConflict: Others have changed values since; nothing is changed.
     """
-    back: dict[str, None] = {}
+    back: dict[str, list[str]] = {}
     differences: list[Difference] = []
     types = {type_name(each): each for each in call.executor.resources.bindings}
     for note in notes:
@@ -94,12 +97,14 @@ def take_back(call: ActiveCall, notes: Iterable[UndoNote], *, keep: bool) -> lis
                 raise StateError(f"{note.id} has changed {name}, which is not bound here.")
             given = call.scope.get(types[name])
             undone.append((call.scope.part_of(types[name]) or given).undo(text))
-        for names, changed in undone:
-            back.update(dict.fromkeys(names))
-            differences += changed
+        names = [name for each, _ in undone for name in each]
+        changed = [value for _, each in undone for value in each]
+        differences += changed
+        if names or not changed:
+            back[note.id] = names
     if differences and not keep:
         raise UndoConflict(differences)
-    return list(back)
+    return back, differences
 
 
 class OfPerson:

@@ -334,10 +334,10 @@ class ExclusiveLock:
             raise self.circle_error(circle)
 
     def circle_error(self, circle: Sequence[ExclusiveLock]) -> ResourceBusyError:
-        names = ", ".join(dict.fromkeys(lock.name for lock in circle))
+        names, holder = ", ".join(dict.fromkeys(lock.name for lock in circle)), self.claims[-1].call
         return ResourceBusyError(
-            f"{self.name} is held by {self.claims[-1].call}, which cannot continue before this "
-            f"call has ended: a deadlock over {names}. End this call, then retry."
+            f"{self.name} is held by {holder}, which cannot continue before this call has ended: a "
+            f"deadlock over {names}. End this call, then retry after {holder}."
         )
 
     def abandoned_error(self) -> ResourceBusyError:

@@ -115,17 +115,30 @@ def undo_calls(
     chosen = named(notes, calls) if calls else [*islice(stands, 1)]
     if not chosen:
         raise ToolError("No call of this session can be undone. Continue without it.")
-    back = control.take_back(chosen, keep=others == "keep")
-    context.set_attribute(UNDONE_CALLS, tuple(note.id for note in chosen))
-    more = f" and {len(back) - _SHOWN} more" if len(back) > _SHOWN else ""
-    told = f"Undone: {'; '.join(map(described, chosen))}. "
-    told += f"{', '.join(back[:_SHOWN]) or 'Nothing'}{more} went back to the former state."
-    context.session[TakenBack].append(TakenBack(told, len(context.request)))
-    if any(note.id not in own for note in chosen):
+    back, kept = control.take_back(chosen, keep=others == "keep")
+    undone = [note for note in chosen if note.id in back]
+    told = "Nothing was undone."
+    if undone:
+        context.set_attribute(UNDONE_CALLS, tuple(note.id for note in undone))
+        names = [*dict.fromkeys(name for each in back.values() for name in each)]
+        told = f"Undone: {'; '.join(map(described, undone))}. "
+        told += f"{_listed(names) or 'Nothing'} went back to the former state."
+        context.session[TakenBack].append(TakenBack(told, len(context.request)))
+    if kept:
+        stay = _listed([each.name for each in kept])
+        told += f" These values stay, because others have changed or need them: {stay}."
+    if whole := [described(note) for note in chosen if note.id not in back]:
+        told += f" So nothing of {'; '.join(whole)} went back."
+    if any(note.id not in own for note in undone):
         told += " The changes to other sessions stay."
-    if stays := [name for note in chosen for name in note.stays]:
+    if stays := [name for note in undone for name in note.stays]:
         told += f" Not undone, because they cannot be: {', '.join(stays)}."
     return ToolResult.ok(told)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 _GUIDANCE: Final = (

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from toolstile_hookspecs import HostHandle, StateError
 from toolstile_hookspecs.codecs import type_name
-from toolstile_hookspecs.execution.undo import UNDO_TOOL, UndoConflict, UndoNote
+from toolstile_hookspecs.execution.undo import UNDO_TOOL, UNDONE_CALLS, UndoConflict, UndoNote
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import counted, noted_for_operator, printable, wire_time
 from toolstile_plugins.screen import Screen, show_line, shown_time, tell
@@ -132,7 +132,8 @@ def _undo(
         tell(args, f"{outcome.text} {remedy}".rstrip(), {"undone": [], "error": outcome.text})
         return FAILED
     told = f"{diff or outcome.text}{_OWED if owed else ''}"
-    wire = {"undone": [] if args.dry_run else ids, "owed": owed, "diff": diff}
+    undone = [*outcome.event.attributes.get(UNDONE_CALLS, ())]
+    wire = {"undone": [] if args.dry_run else undone, "owed": owed, "diff": diff}
     tell(args, told, wire)
     return 0
 

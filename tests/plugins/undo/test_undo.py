@@ -96,6 +96,22 @@ class TestFiles:
 
         assert desk.tree() == {**before, "changed.txt": "644 b'mine\\n'"}
 
+    def test_a_call_whose_values_others_have_all_changed_is_not_undone(self, desk: Desk) -> None:
+        calls = [desk.call("write_file", path=path, content="one") for path in ("a.txt", "b.txt")]
+        (desk.root / "a.txt").write_text("mine")
+        stays = "These values stay, because others have changed or need them: a.txt. So nothing of "
+
+        none = desk.tools.undo(calls[0], others="keep")
+        both = desk.tools.undo(*calls, others="keep")
+
+        assert none.text.startswith(f"Nothing was undone. {stays}write_file, ")
+        assert "undo.calls" not in none.event.attributes
+        assert f"b.txt went back to the former state. {stays}write_file, " in both.text
+        assert both.event.attributes["undo.calls"] == (calls[1],)
+        assert list(desk.tree()) == ["a.txt"]
+        with pytest.raises(UndoConflict, match=r"a\.txt: the call left"):
+            desk.tools.undo()
+
     def test_a_directory_with_entries_of_others_stays(self, desk: Desk) -> None:
         furnish(desk.root)
         call = desk.call("change_files")
@@ -370,6 +386,25 @@ class TestResources:
             assert shelf.books == []
             with pytest.raises(UndoConflict, match="the shelf: the call left Emma"):
                 tools.undo(call.id)
+
+    @pytest.mark.parametrize("undoes", [True, False])
+    def test_an_exclusive_resource_that_a_transaction_holds_names_it(
+        self, make_desk: Callable[..., Desk], undoes: bool
+    ) -> None:
+        desk, shelf = make_desk(tools=[add_book]), Shelf()
+        call = ToolCall("add_book", {"title": "Emma"})
+        with desk.host.executor(resources={Shelf: shelf}) as tools:
+            assert tools.dispatch(call).success
+            with tools.transaction("a trip") as trip:
+                assert trip.dispatch(call).success
+                refused = tools.undo() if undoes else tools.dispatch(call)
+            name = "undo_calls" if undoes else "add_book"
+            assert refused.text == (
+                f"{name} was rolled back: Shelf is held by the transaction 'a trip', which cannot "
+                "continue before this call has ended: a deadlock over Shelf. End this call, then "
+                "retry after the transaction 'a trip'."
+            )
+            assert tools.undo().success
 
     def test_a_resource_without_reverse_is_named(self, make_desk: Callable[..., Desk]) -> None:
         class Other(Shelf):
