@@ -19,7 +19,11 @@ examples:
   toolstile undo 018f3c0a                   undo a call by its id, or the beginning of it
   toolstile undo purge                      remove all former contents
 
-The exit status is 3 if others have changed values since; nothing is undone then.
+exit status:
+  0  the command has done everything
+  1  nothing was undone: no such call, several such calls, a rule denies it, or no "yes"
+  2  the command, the configuration or a store is wrong
+  3  nothing was undone: others have changed values since
 """
 _FLAGS: Final = {
     "--last": "undo the last call",

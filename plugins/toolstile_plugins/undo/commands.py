@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from toolstile_hookspecs import HostHandle, StateError
+from toolstile_hookspecs import HostHandle, StateError, ToolError
 from toolstile_hookspecs.codecs import type_name
 from toolstile_hookspecs.execution.undo import UNDO_TOOL, UNDONE_CALLS, UndoConflict, UndoNote
 from toolstile_hookspecs.services.session_store import SessionStore
@@ -26,14 +26,25 @@ _LIST: Final = "List the calls with `toolstile undo --list`."
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Carry out the command; returns 3 for a conflict.
+    """Carry out the command; returns 0, 1 if nothing was undone, or 3 for a conflict.
 
     Raises:
         StateError: The table is missing, or no call is meant.
-        ToolError: An id is unknown, or of several calls.
     """
     if host.catalog.get(UNDO_TOOL) is None:
         raise StateError("No calls are noted here. Add [plugins.undo] to the configuration.")
+    try:
+        return _run(host, args)
+    except UndoConflict as conflict:
+        differences = [each._asdict() for each in conflict.differences]
+        tell(args, f"{conflict} (--keep-others)", {"conflicts": differences})
+        return CONFLICT
+    except ToolError as error:
+        tell(args, f"{error} {_LIST}", {"undone": [], "error": str(error)})
+        return FAILED
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
     with host.executor() as tools:
         store = tools.resources.get(UndoStore)
     notes = _known(host, store, args)
@@ -83,7 +94,7 @@ def _chosen(some: Sequence[UndoNote], args: argparse.Namespace) -> Sequence[Undo
         ways = "an id, --last, --turn, --session, --since or --file"
         raise StateError(f"Say which calls to undo: {ways}. {_LIST}")
     if not some:
-        raise StateError(f"No call matches. {_LIST}")
+        raise ToolError("No call matches, so nothing was undone.")
     if args.turn:
         last = some[0].session_id, some[0].turn
         return [note for note in some if (note.session_id, note.turn) == last]
@@ -118,12 +129,7 @@ def _undo(
     ids, others = [note.id for note in chosen], "keep" if args.keep_others else "conflict"
     with host.executor(session_id=session, dry_run=args.dry_run) as tools:
         executor: Any = tools
-        try:
-            outcome = executor.undo(*ids, others=others)
-        except UndoConflict as conflict:
-            differences = [each._asdict() for each in conflict.differences]
-            tell(args, f"{conflict} (--keep-others)", {"conflicts": differences})
-            return CONFLICT
+        outcome = executor.undo(*ids, others=others)
         diff = executor.rehearsed() if args.dry_run else ""
         # The host has tried already.
         owed = [note.id for note in chosen if _owes(executor.resources, note)]
@@ -135,7 +141,7 @@ def _undo(
     undone = [*outcome.event.attributes.get(UNDONE_CALLS, ())]
     wire = {"undone": [] if args.dry_run else undone, "owed": owed, "diff": diff}
     tell(args, told, wire)
-    return 0
+    return 0 if undone else CONFLICT
 
 
 def _owes(resources: Any, note: UndoNote) -> bool:

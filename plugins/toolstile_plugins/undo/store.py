@@ -41,7 +41,13 @@ class UndoStore:
         """Yield the notes of the calls that are kept here, the oldest first."""
         for entry in self._entries():
             if undo := _json_in(entry / RECORD).get("undo"):
-                note: UndoNote = loaded(UndoNote, [undo["note"]])[0]
+                try:
+                    note: UndoNote = loaded(UndoNote, [undo["note"]])[0]
+                except (ToolstileError, KeyError, TypeError) as error:
+                    log.warning(
+                        "%s is damaged (%s), so it undoes no call. Remove it.", entry, error
+                    )
+                    continue
                 files = [(type_name(Filesystem), str(entry))] if "reverse" in undo else []
                 yield replace(note, parts=(*note.parts, *files))
 
@@ -62,7 +68,7 @@ class UndoStore:
                 continue
             if not text.startswith("{"):
                 undo = _json_in(Path(text, RECORD)).get("undo", {})
-            found += json.loads(undo["reverse"])["made"] if undo else ["all dropped"]
+            found += json.loads(undo["reverse"])["made"] if "reverse" in undo else ["all dropped"]
             if dropped := [*_json_in(Path(text, _DIGESTS)).values()].count(""):
                 found.append(f"{dropped} dropped")
         return found
@@ -132,5 +138,5 @@ class UndoStore:
 def _json_in(file: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
         found: dict[str, Any] = json.loads(file.read_bytes())
-        return found
+        return found if isinstance(found, dict) else {}
     return {}

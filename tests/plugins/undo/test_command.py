@@ -134,6 +134,65 @@ def test_it_says_which_calls_to_name(command: Command) -> None:
     assert "Say which calls to undo" in out
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (["--last", "--yes"], 0, "Undone: "),
+        (["--last", "--dry-run"], 0, "deleted b.txt"),
+        (["x", "--yes"], 1, "Call 'x' cannot be undone"),
+        (["01", "--yes"], 1, "is the id of several calls"),
+        (["purge", "x"], 1, "Call 'x' cannot be undone"),
+        (["--file", "c.txt", "--yes"], 1, "No call matches"),
+        (["--session", "none", "--last", "--yes"], 1, "No call matches"),
+        (["--since", "2999-01-01T00:00", "--yes"], 1, "No call matches"),
+        (["--last"], 1, "Add --yes"),
+        (["--yes"], 2, "Say which calls to undo"),
+        (["--since", "yesterday"], 2, "yesterday"),
+    ],
+)
+def test_the_exit_status_says_what_became_of_it(
+    command: Command, words: list[str], status: int, told: str
+) -> None:
+    found, said = command(*words)
+    assert (found, told in said) == (status, True), said
+    if status == 1:
+        (wire,) = map(json.loads, command(*words, "--json")[1].splitlines())
+        assert wire["undone"] == []
+
+
+@pytest.mark.parametrize("words", [["--yes"], ["--dry-run"], ["--yes", "--keep-others"]])
+def test_a_conflict_has_status_3_each_way(closed: Desk, command: Command, words: list[str]) -> None:
+    with Host(config=closed.folder / "toolstile.toml", tools=TOOLS) as host:  # noqa: SIM117
+        with host.executor(session_id="desk") as tools:
+            made = ToolCall("write_file", {"path": "c.txt", "content": "c"})
+            assert tools.dispatch(made).success
+    (closed.root / "c.txt").write_text("mine")
+    assert command("--last", *words)[0] == 3
+    assert [each["state"] for each in listed(command)] == ["kept"] * 4
+
+
+def test_a_rule_that_denies_it_has_status_1(closed: Desk, command: Command) -> None:
+    file = closed.folder / "toolstile.toml"
+    rule = 'kind = "rule"\ntools = ["undo_calls"]\neffect = "deny"\nreason = "Not today."\n'
+    file.write_text(f"{file.read_text()}[[policies]]\n{rule}")
+    status, said = command("--last", "--yes")
+    assert (status, "Not today." in said) == (1, True)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"undo": {"note": 5}}', '{"undo": {}}', "nothing"])
+def test_a_damaged_note_hides_its_call_alone(closed: Desk, command: Command, text: str) -> None:
+    for entry in sorted(closed.store.iterdir())[-1:]:
+        (entry / "decided").write_text(text)
+    assert [each["state"] for each in listed(command)] == ["kept"] * 3
+    assert command("--file", "a.txt", "--yes")[0] == 0
+
+
+def test_a_broken_store_of_sessions_has_status_2(closed: Desk, command: Command) -> None:
+    (closed.folder / "sessions.db").write_bytes(b"nothing" * 1000)
+    status, said = command("--last", "--yes")
+    assert (status, "sessions.db" in said) == (2, True)
+
+
 def test_purge_removes_former_files(closed: Desk, command: Command) -> None:
     assert command("purge")[1] == "The former files of 3 calls are removed.\n"
     assert not list(closed.store.iterdir())
