@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from toolstile.drivers.limit import HAS_ENDED, Abandonment
 from toolstile.pipeline.batch import Milestone
@@ -36,7 +36,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.codecs import PortableValues
-from toolstile_hookspecs.execution.undo import UNDONE_CALLS, Difference, UndoNote
+from toolstile_hookspecs.execution.undo import UNDONE_CALLS, UndoNote
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import renewed_in_forks
 
@@ -190,19 +190,12 @@ class CallControlImpl:
         return CallRecord(result, value, changes, unportable, secret)
 
     @property
-    def undone_around(self) -> list[str]:
+    def undone_around(self) -> tuple[str, ...]:
         """The ids of the calls that are undone by the calls around it, or in its transaction."""
-        found: list[str] = []
-        each: ActiveCall | None = self._call
-        while each is not None:
-            found += each.attributes.get(UNDONE_CALLS, ())
-            above = each.parent or each.executor.within
-            each = None if above is each else above
-        return found
+        own, above = self._call.attributes.get(UNDONE_CALLS, ()), cast("Any", self.parent)
+        return own if above is None else (*own, *above.undone_around)
 
-    def take_back(
-        self, notes: Iterable[UndoNote], *, keep: bool
-    ) -> tuple[dict[str, list[str]], list[Difference]]:
+    def take_back(self, notes: Iterable[UndoNote], *, keep: bool) -> Any:
         """Undo calls on the call's branch; see `undoing.take_back`."""
         return take_back(self._call, notes, keep=keep)
 

@@ -229,10 +229,10 @@ def commit_into_parent(call: ActiveCall) -> None:
     except BaseException:
         call.committed = False
         raise
-    if above is not None and UNDONE_CALLS in call.attributes:
+    if above is not None and (own := call.attributes.get(UNDONE_CALLS)):
         # The note of its root has them, and a later undo picks other calls.
-        undone = (*above.attributes.get(UNDONE_CALLS, ()), *call.attributes[UNDONE_CALLS])
-        above.attributes = {**above.attributes, UNDONE_CALLS: (*dict.fromkeys(undone),)}
+        undone = dict.fromkeys((*above.attributes.get(UNDONE_CALLS, ()), *own))
+        above.attributes = {**above.attributes, UNDONE_CALLS: (*undone,)}
 
 
 def join(call: ActiveCall, parent: ActiveCall) -> Staged:

@@ -76,9 +76,7 @@ def note_undo(call: ActiveCall, parts: list[Any], wanted: list[Any]) -> Staged:
     return fields, lasting
 
 
-def take_back(
-    call: ActiveCall, notes: Iterable[UndoNote], *, keep: bool
-) -> tuple[dict[str, list[str]], list[Difference]]:
+def take_back(call: ActiveCall, notes: Iterable[UndoNote], *, keep: bool) -> Any:
     """Undo calls, the newest first, on the branch of another one.
 
     Returns the names of the values that went back, by the ids of their calls, and the values that

@@ -136,7 +136,6 @@ class UndoStore:
 
 
 def _json_in(file: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        found: dict[str, Any] = json.loads(file.read_bytes())
-        return found if isinstance(found, dict) else {}
+    with suppress(OSError, ValueError, TypeError):
+        return dict(json.loads(file.read_bytes()))
     return {}
