@@ -142,9 +142,7 @@ def tool(function: Callable[Q, T], /) -> FunctionTool[Q, T]: ...
 
 
 @overload
-def tool(
-    **options: Unpack[ToolOptions],
-) -> Callable[[Callable[Q, T]], FunctionTool[Q, T]]: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[Q, T]], FunctionTool[Q, T]]: ...
 
 
 def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:

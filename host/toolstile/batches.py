@@ -18,11 +18,7 @@ from toolstile_hookspecs.execution.options import BatchArguments
 
 
 def batch_of(
-    executor: Environment,
-    calls: Iterable[ToolCall],
-    more: BatchArguments,
-    *,
-    on_loop: bool,
+    executor: Environment, calls: Iterable[ToolCall], more: BatchArguments, *, on_loop: bool
 ) -> list[ActiveCall]:
     """Return the calls of a batch, each with the callable that runs it, if one is given.
 

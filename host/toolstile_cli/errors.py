@@ -73,11 +73,7 @@ def report_session(session: Session) -> None:
 
 
 NOTIFYING: Final = frozenset(
-    {
-        "toolstile.prompt_overrides",
-        "toolstile.policies",
-        "toolstile.policies.names",
-    }
+    {"toolstile.prompt_overrides", "toolstile.policies", "toolstile.policies.names"}
 )
 """The host's loggers whose records are all notices."""
 

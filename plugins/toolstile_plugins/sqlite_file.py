@@ -431,10 +431,7 @@ _REMEDIES: Final = (
     ("no such table", _ANOTHER),
     ("no column", _ANOTHER),
     ("no such column", _ANOTHER),
-    (
-        "malformed",
-        "It is damaged: put a copy back, or move it away, and it is forgotten",
-    ),
+    ("malformed", "It is damaged: put a copy back, or move it away, and it is forgotten"),
     ("full", "Make room on the disk"),
     ("i/o", "Look at the disk, which may be full"),
     ("readonly", _MAY_WRITE),

@@ -13,12 +13,7 @@ import pydantic_core
 from pydantic_core import SchemaSerializer, ValidationError
 
 from toolstile_hookspecs._schema.core_schema import Schema as CoreSchema, hides, parts, rewritten
-from toolstile_hookspecs._schema.validation_errors import (
-    MAX_REASON,
-    first_fault,
-    not_json,
-    shorten,
-)
+from toolstile_hookspecs._schema.validation_errors import MAX_REASON, first_fault, not_json, shorten
 from toolstile_hookspecs.errors import ToolValidationError
 
 NOT_FINITE: Final = "it holds NaN or Infinity, which JSON cannot say"

@@ -78,10 +78,7 @@ class FrameworkAgent(ABC):
 
     @abstractmethod
     async def run(
-        self,
-        tools: ExecutorHandle,
-        script: Script,
-        functions: Functions = None,
+        self, tools: ExecutorHandle, script: Script, functions: Functions = None
     ) -> AgentRun:
         """Run an agent to its end, or until it waits for a person.
 
@@ -92,11 +89,7 @@ class FrameworkAgent(ABC):
         """
 
     async def run_within(
-        self,
-        seconds: float,
-        tools: ExecutorHandle,
-        script: Script,
-        functions: Functions = None,
+        self, seconds: float, tools: ExecutorHandle, script: Script, functions: Functions = None
     ) -> AgentRun:
         """Run an agent with a deadline of its framework, if it has deadlines; see `run`.
 
@@ -415,10 +408,7 @@ class FrameworkAdapterContract(Contract, agent=None):
             assert "At most 100 are ordered. Order less, then retry." in run.read["c1"].text
             assert run.read["c1"].is_error is not False
             assert not run.read["c2"].is_error
-            assert [event.status for event in _events(tools)] == [
-                Status.DENIED,
-                Status.SUCCEEDED,
-            ]
+            assert [event.status for event in _events(tools)] == [Status.DENIED, Status.SUCCEEDED]
         assert scene.desk.effects == ["10 x mug"]
 
     def test_a_failure_is_read_and_rolled_back(self, scene: Scene) -> None:

@@ -16,13 +16,7 @@ from toolstile.drivers.job import Staged, WaitFor
 from toolstile.pipeline.approval import ticket_of, use_up
 from toolstile.pipeline.call import COMMIT, ActiveCall
 from toolstile.pipeline.failures import CommitFailed, PluginFailed
-from toolstile.pipeline.hook_calls import (
-    check_participant,
-    off_loop,
-    perform,
-    settle,
-    waits,
-)
+from toolstile.pipeline.hook_calls import check_participant, off_loop, perform, settle, waits
 from toolstile.pipeline.masking import log_failure
 from toolstile.pipeline.undoing import note_undo
 from toolstile.plugins.inspection import Implementation

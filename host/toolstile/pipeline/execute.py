@@ -14,13 +14,7 @@ from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import BEGUN, RETURNED, ActiveCall
 from toolstile.pipeline.check import params_copy_for
 from toolstile.pipeline.failures import PAUSES, CallRejected, without_handler
-from toolstile.pipeline.hook_calls import (
-    WrapperStack,
-    ask,
-    off_loop,
-    settle_for,
-    wrong_answer,
-)
+from toolstile.pipeline.hook_calls import WrapperStack, ask, off_loop, settle_for, wrong_answer
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
 from toolstile.pipeline.review import applied
 from toolstile.state.replay import named_in

@@ -284,14 +284,7 @@ def with_rules_of(plan: ToolPlan, kin: Iterable[ToolPlan]) -> ToolPlan:
     return plan
 
 
-_RULES: Final = (
-    "checks",
-    "reserves",
-    "on_results",
-    "on_rollbacks",
-    "on_failures",
-    "change_checks",
-)
+_RULES: Final = ("checks", "reserves", "on_results", "on_rollbacks", "on_failures", "change_checks")
 
 
 def _concerned(hooks: Implementations, tool: Tool[Any, Any]) -> Implementations:

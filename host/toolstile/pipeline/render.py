@@ -14,14 +14,7 @@ from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import WrapperStack, ask
 from toolstile.pipeline.masking import log_failure, note_secrets
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
-from toolstile_hookspecs import (
-    Content,
-    Contents,
-    EmbeddedResource,
-    Outcome,
-    Status,
-    TextContent,
-)
+from toolstile_hookspecs import Content, Contents, EmbeddedResource, Outcome, Status, TextContent
 from toolstile_hookspecs.codecs import why_unwritable
 from toolstile_hookspecs.results import reads_as_json, render_result
 from toolstile_hookspecs.support.text import cut, legible

@@ -11,10 +11,7 @@ from toolstile.drivers.job import Staged, Step
 from toolstile.pipeline.approval import approve, canonical, digest_of
 from toolstile.pipeline.call import RETURNED, ActiveCall
 from toolstile.pipeline.check import as_edited, check, parse_edited, recheck_policies
-from toolstile.pipeline.commit import (
-    close_to_nested,
-    undo,
-)
+from toolstile.pipeline.commit import close_to_nested, undo
 from toolstile.pipeline.event import tell_rollback
 from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import perform, settle

@@ -40,10 +40,7 @@ def host_keys(settings: Settings, plugin: str) -> HostKeys:
     """Return the host's keys in a plugin's table; raises `ConfigurationError` for a wrong one."""
     table = {key: value for key, value in settings.table_of(plugin).items() if key in RESERVED}
     return validate_table(
-        HostKeys,
-        table,
-        plugin=settings.table_name(plugin) or plugin,
-        source=settings.source_of,
+        HostKeys, table, plugin=settings.table_name(plugin) or plugin, source=settings.source_of
     )
 
 
@@ -262,10 +259,7 @@ _EXTENSIONS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
         lambda value: isinstance(getattr(value, "name", None), str) and not isinstance(value, type),
         "dialects: objects with a name",
     ),
-    "command": (
-        lambda value: isinstance(value, Command),
-        "commands: Command(name, help, run=...)",
-    ),
+    "command": (lambda value: isinstance(value, Command), "commands: Command(name, help, run=...)"),
 }
 """For each sort of extension: whether an object is one, and the hook's expected answer."""
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-    Set as AbstractSet,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePath

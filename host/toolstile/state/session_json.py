@@ -120,9 +120,7 @@ class Snapshot:
     lineage: object
 
     def to_json(self) -> str:
-        return write(
-            Saved(self.session_id, self.tag, self.head.slices, {}, self.head.records),
-        )
+        return write(Saved(self.session_id, self.tag, self.head.slices, {}, self.head.records))
 
 
 def fitting(snapshot: object, store: Store) -> Head:

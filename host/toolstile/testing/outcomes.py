@@ -26,10 +26,7 @@ _TOLD: Final = frozenset(
 
 
 def assert_ok(
-    outcome: Outcome | BaseException,
-    *,
-    value: Any = _ANY,
-    contains: str | Iterable[str] = (),
+    outcome: Outcome | BaseException, *, value: Any = _ANY, contains: str | Iterable[str] = ()
 ) -> Any:
     """Check that a call succeeded.
 

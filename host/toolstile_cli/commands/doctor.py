@@ -147,9 +147,7 @@ def surroundings() -> Iterator[Diagnostic]:
         stated = requires(PROJECT) or []
     except PackageNotFoundError:
         yield Diagnostic.warning(
-            PROJECT,
-            "It is imported, but not installed: no plugin can be found.",
-            extra_remedy(),
+            PROJECT, "It is imported, but not installed: no plugin can be found.", extra_remedy()
         )
         return
     extras: dict[str, list[str]] = {}

@@ -47,11 +47,7 @@ class Turns:
         self._turns: OrderedDict[Hashable, _Turn] = OrderedDict()
 
     async def dispatch(
-        self,
-        call: ToolCall,
-        turn: Hashable,
-        ids: Sequence[str],
-        using: ForeignCall | None = None,
+        self, call: ToolCall, turn: Hashable, ids: Sequence[str], using: ForeignCall | None = None
     ) -> Outcome:
         """Dispatch a call with the others of its turn.
 

@@ -29,9 +29,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     parser.add_argument("text", metavar="TEXT", help="the request; - for standard input")
     parser.add_argument(
-        "--model",
-        metavar="PROVIDER:NAME",
-        help="the model (default: the one in the configuration)",
+        "--model", metavar="PROVIDER:NAME", help="the model (default: the one in the configuration)"
     )
     parser.add_argument(
         "--base-url",

@@ -25,12 +25,7 @@ from toolstile_plugins.database.postgres_database import (
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.inbox.sql import TABLES, SqlApprovals, SqliteApprovals
 from toolstile_plugins.sessions.counter import Held
-from toolstile_plugins.sessions.sqlite import (
-    SqlCounter,
-    SqlDecision,
-    SqliteSessions,
-    SqlSessions,
-)
+from toolstile_plugins.sessions.sqlite import SqlCounter, SqlDecision, SqliteSessions, SqlSessions
 
 if TYPE_CHECKING:
     from toolstile_hookspecs.services.session_store import SessionStore

@@ -31,15 +31,7 @@ from toolstile_hookspecs.services.approval_store import (
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.json_forms import PRINCIPAL
 from toolstile_hookspecs.support.text import printable, wire_time
-from toolstile_plugins.approval.grants import (
-    GRANT,
-    MOST_HOURS,
-    SCOPES,
-    Grant,
-    Grants,
-    Scope,
-    Terms,
-)
+from toolstile_plugins.approval.grants import GRANT, MOST_HOURS, SCOPES, Grant, Grants, Scope, Terms
 from toolstile_plugins.inbox.inbox import ApprovalEvent, Inbox, OpenInbox
 from toolstile_plugins.inbox.settings import InboxSettings
 

@@ -48,12 +48,7 @@ from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.leases import now_of
-from toolstile_plugins.ledger.api import (
-    EffectLedger,
-    end_of,
-    gives_key_back,
-    with_masks,
-)
+from toolstile_plugins.ledger.api import EffectLedger, end_of, gives_key_back, with_masks
 from toolstile_plugins.ledger.entries import Due, due_of, store_of
 from toolstile_plugins.ledger.settings import LedgerSettings, OtherTool
 from toolstile_plugins.ledger.stores.memory import PAST

@@ -7,14 +7,7 @@ import ipaddress
 from typing import Annotated, Final, Self
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 PREFIX: Final = "whsec_"
 SHORTEST: Final = 24

@@ -20,12 +20,7 @@ from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchSta
 from toolstile_hookspecs.support.network_errors import was_sent
 from toolstile_hookspecs.support.text import noted_for_operator
 from toolstile_plugins.isolation.child import run_handler
-from toolstile_plugins.isolation.child_process import (
-    flush_streams,
-    outcome_of,
-    parent_socket,
-    tell,
-)
+from toolstile_plugins.isolation.child_process import flush_streams, outcome_of, parent_socket, tell
 from toolstile_plugins.isolation.messages import (
     MAX_ENCLOSED,
     MAX_MESSAGE,

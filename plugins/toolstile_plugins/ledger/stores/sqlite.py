@@ -414,11 +414,7 @@ class SqliteStore(SqlStore):
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        durability: Durability = "power",
-        lease: float = 30.0,
+        self, path: str | os.PathLike[str], *, durability: Durability = "power", lease: float = 30.0
     ) -> None:
         self.path = Path(path)
         check = partial(_check_usable, file=self.path)

@@ -272,10 +272,7 @@ async def serve_http(
 def application(host: HostHandle, settings: ServeSettings, address: Address) -> Starlette:
     """Return the application that serves a host at an address."""
     sessions = Sessions(
-        executors_of(host),
-        host.clock,
-        timeout=settings.session_timeout,
-        most=settings.max_sessions,
+        executors_of(host), host.clock, timeout=settings.session_timeout, most=settings.max_sessions
     )
     server = HostServer(host, settings, NamedSessions(sessions, shared=settings.shared_sessions))
     manager = _FairManager(

@@ -187,9 +187,7 @@ class WaitingCalls:
     # --- looking after calls
 
     def _look(
-        self,
-        calls: Sequence[DispatchedCall],
-        statuses: Mapping[str, WorkflowStatus] | None = None,
+        self, calls: Sequence[DispatchedCall], statuses: Mapping[str, WorkflowStatus] | None = None
     ) -> None:
         found = self._answer_known([call.key for call in calls])
         waiting: list[DispatchedCall] = []
@@ -263,10 +261,7 @@ class WaitingCalls:
                         self._client.resume_workflow(call.key, queue_name=queue)
 
     def _queue_for(
-        self,
-        call: DispatchedCall,
-        workers: Mapping[str, Worker],
-        found: Mapping[str, FoundMark],
+        self, call: DispatchedCall, workers: Mapping[str, Worker], found: Mapping[str, FoundMark]
     ) -> str | None:
         """Return a queue for a call; None if the call must wait, or was refused."""
         taking = [worker for worker in workers.values() if worker.takes_calls]

@@ -103,9 +103,7 @@ class DbosWorker:
         DBOS.listen_queues([self._me.queue])
         DBOS.launch()
         DBOS.register_queue(
-            self._me.queue,
-            worker_concurrency=self._concurrency,
-            polling_interval_sec=self._poll,
+            self._me.queue, worker_concurrency=self._concurrency, polling_interval_sec=self._poll
         )
 
     def _attend(self, stop: Event, *, takes_calls: bool = True) -> None:
