@@ -61,7 +61,7 @@ class Deadline:
         reason: The text of the error once it has passed.
 
     Raises:
-        DefinitionError: If the moment is no number, or NaN, which would never come.
+        DefinitionError: If the moment is not a number, so that it would never come.
 
     Example:
         >>> Deadline.after(30).elapsed()

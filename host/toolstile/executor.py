@@ -389,7 +389,7 @@ class Executor:
 
         Raises:
             StateError: The executor or its host is closed, or the approver takes no cards.
-            ConfigurationError: The timeout is no positive number.
+            ConfigurationError: The timeout is not a positive number.
 
         Example:
             >>> from toolstile import Host, ToolCall, tool

@@ -209,7 +209,7 @@ class Host:
 
         Raises:
             StateError: A decision does not end within five seconds. Everything else is stopped.
-            ConfigurationError: The reason is missing, or the seconds are no positive number.
+            ConfigurationError: The reason is missing, or the seconds are not positive.
         """
         if not reason.strip() or len(scope) > 1 or not SCOPES.issuperset(scope):
             told = f"A stop has a reason, which models read, and at most one of {sorted(SCOPES)}."
