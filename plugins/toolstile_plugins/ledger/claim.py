@@ -30,7 +30,7 @@ from toolstile_plugins.ledger.keys import (
     printable_session,
     recorded_hash,
 )
-from toolstile_plugins.ledger.lease import Lease, around, as_seen_by
+from toolstile_plugins.ledger.lease import Lease, as_seen_by, waits_in_vain
 from toolstile_plugins.ledger.undoing import UNDONE
 
 SHORTEST: Final = 0.001
@@ -78,7 +78,7 @@ def claim_or_replay(lease: Lease, params: Any) -> Awaitable[Replay | None] | Rep
     if standing.state is EffectState.DONE:
         return _replay(lease, claim, params, standing)
     _check_params(lease, claim, params, standing)
-    if around(lease.context) is not None and standing.state is EffectState.CLAIMED:
+    if standing.state is EffectState.CLAIMED and waits_in_vain(lease.context, standing):
         lease.control.set_attribute("ledger.state", "in_progress")
         raise wording.under_way(standing)
     return _wait_and_claim(lease, claim, params)
@@ -182,7 +182,7 @@ async def _wait_and_claim(lease: Lease, claim: Claim, params: Any) -> Replay | N
             _check_params(lease, claim, params, standing)
             # Set now, because the deadline may end the wait.
             lease.control.set_attribute("ledger.state", "in_progress")
-            if around(lease.context) is not None or loop.time() >= until:
+            if waits_in_vain(lease.context, standing) or loop.time() >= until:
                 raise wording.under_way(standing)
             # Random, so that waiting calls do not try at the same moments.
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret

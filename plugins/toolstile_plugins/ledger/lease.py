@@ -81,6 +81,16 @@ def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
     return entry._replace(state=EffectState.CLAIMED, result=None)
 
 
+def waits_in_vain(context: ToolContext, entry: LedgerEntry) -> bool:
+    """Return whether a call would wait for another that may wait for it: for a call or transaction.
+
+    A call of a transaction waits for calls that run beside it, because these wait for no others.
+    """
+    noted = _by_effect.get(entry.claim.effect_id)
+    is_held = noted is not None and noted.holder is not None
+    return context.parent is not None or (context.transaction is not None and is_held)
+
+
 def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:
     """Return the changes of a call without those of nested effects that `is_left_out` names."""
     entries = json.loads(changes)
