@@ -446,8 +446,8 @@ def toolstile_telemetry(
 ) -> None:
     """Observe a call and its outcome.
 
-    Called once for every call, however it ends; for a nested one before its parent ends. An
-    exception is logged and changes nothing.
+    Called once for every call, before its parent ends, and again if it ends otherwise because a
+    person refused or edited calls of its turn. An exception is logged and changes nothing.
 
     Example:
         >>> @hookimpl

@@ -204,9 +204,8 @@ def approve(
         call.set_attribute(APPROVAL_BY, answer.by)
     if not answer.answered:
         _log_unanswered(call, reasons)
-        raise CallRejected(
-            Status.DENIED, _unanswered(call, reasons, answer, has_run=diff is not None)
-        )
+        kept = "" if diff is None else NOT_KEPT
+        raise CallRejected(Status.DENIED, refusal_of(_needs(call, reasons), answer, kept))
     if answer.answer in {Answer.DENIED, Answer.PENDING}:
         yield from use_up_now(call)
         _refuse_denied(call, answer, request)
@@ -238,7 +237,8 @@ def refuse_unaskable(call: ActiveCall, reasons: Iterable[str], *, has_run: bool 
         )
     holder = call if has_run else call.parent
     while holder is not None:
-        held = _held(holder)
+        place = "the one place in which it runs" if holder.serial_claim is not None else None
+        held = place or next(holder.scope.held_alone(), None)
         if held is not None:
             raise CallRejected(
                 Status.DENIED,
@@ -259,15 +259,10 @@ def _wait_for_answer(call: ActiveCall, request: ApprovalRequest) -> Staged:
             if card is not None and not card.answered.granted:
                 asking: Staged = card.ask(call, request, needs)
                 return (yield from asking)
-            return (yield from _ask(call, request, needs))
+            approver = call.executor.approver
+            return (yield from ask_within(call, approver, request, needs, read_answer))
         finally:
             _count_question(call, -1)
-
-
-def _held(call: ActiveCall) -> str | None:
-    if call.serial_claim is not None:
-        return "the one place in which it runs"
-    return next(call.scope.held_alone(), None)
 
 
 def request_of(call: ActiveCall, reasons: Iterable[str], diff: str | None) -> ApprovalRequest:
@@ -329,10 +324,6 @@ def _dependencies(call: ActiveCall) -> Iterator[str]:
                 yield f"It calls {tool.label} ({tool.consequence})."
 
 
-def _ask(call: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:
-    return (yield from ask_within(call, call.executor.approver, request, needs, read_answer))
-
-
 def ask_within(
     call: ActiveCall,
     approver: Any,
@@ -347,6 +338,7 @@ def ask_within(
     """
     limit = Limit(call.executor.approval_timeout, call.deadline, call.left())
     asked = _Asked(call, request)
+    kept = "" if request.diff is None else NOT_KEPT
     try:
         given = yield Run(
             lambda: approver(request), is_async_callable(approver), limit, asked, limit.endless
@@ -354,23 +346,17 @@ def ask_within(
         return read((yield from settle(asked, given, limit)))
     except TimedOut:
         call.set_attribute(APPROVAL, UNANSWERED)
-        msg = f"{needs}, but the approval timed out. Tell the user, or retry later."
+        msg = f"{needs}, but the approval timed out.{kept} Tell the user, or retry later."
         raise CallRejected(Status.DENIED, msg) from None
     except Exception as error:
         call.check_limits()
         log_failure(call, log, "The approver failed; the call is denied.")
-        msg = f"{needs}, but asking for approval failed. Tell the user, or retry later."
+        msg = f"{needs}, but asking for approval failed.{kept} Tell the user, or retry later."
         raise CallRejected(Status.DENIED, msg) from error
     except BaseException:
         # An awaited approver is interrupted with its caller; no limit abandons it.
         request.withdrawn.cancel()
         raise
-
-
-def _unanswered(
-    call: ActiveCall, reasons: Iterable[str], answer: ApprovalAnswer, *, has_run: bool
-) -> str:
-    return refusal_of(_needs(call, reasons), answer, NOT_KEPT if has_run else "")
 
 
 def _refuse_denied(call: ActiveCall, answer: ApprovalAnswer, request: ApprovalRequest) -> None:

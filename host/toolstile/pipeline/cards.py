@@ -12,6 +12,7 @@ from toolstile.drivers.limit import ENDLESS
 from toolstile.pipeline.approval import (
     LATER,
     NOT_KEPT,
+    UNANSWERED,
     ask_within,
     read_answer,
     refusal_of,
@@ -20,6 +21,7 @@ from toolstile.pipeline.approval import (
 from toolstile.pipeline.batch import BatchOrder, Milestone
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.commit import undo
+from toolstile.pipeline.failures import CallRejected
 from toolstile.resources.exclusive import OneShotGate
 from toolstile_hookspecs import (
     ApprovalAnswer,
@@ -33,7 +35,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolstile_hookspecs.execution.approval_card import ApprovalCard
 
-_LEFT_OPEN: Final = ApprovalAnswer.unanswered("The questions of this turn were not answered.")
+_WITHDRAWN: Final = ", but the call that asked for this turn ended before the answer. Retry it."
 
 
 class Card(BatchOrder):
@@ -47,7 +49,7 @@ class Card(BatchOrder):
         stopped: Why nothing of the turn is kept, if one of its calls was interrupted.
     """
 
-    __slots__ = ("_answers", "answered", "calls", "rows", "stopped", "work")
+    __slots__ = ("_answers", "_fault", "_parts", "answered", "calls", "rows", "stopped", "work")
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -57,6 +59,9 @@ class Card(BatchOrder):
         self.rows: dict[int, ApprovalRequest] = {}
         self.answered = OneShotGate()
         self._answers: Mapping[str, ApprovalAnswer] = {}
+        self._parts: list[ActiveCall] = []
+        # The end of the sentence about a call that needs approval, if there are no answers.
+        self._fault = ""
 
     def ask(self, call: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:
         """Return the answer to the question of a call, asked when each call has come so far.
@@ -64,37 +69,43 @@ class Card(BatchOrder):
         The first call that has a question asks for all of them.
 
         Raises:
-            CallRejected: The approver failed, or took too long.
+            CallRejected: The approver failed, or took too long, for all of them.
         """
         self.rows[call.index] = request
         self.passed(Milestone.ADMITTED, call.index)
-        yield WaitFor(self.after_all(Milestone.ADMITTED), call.limit_without_timeout())
-        if call.index == min(self.rows):
-            rows = tuple(request for _, request in sorted(self.rows.items()))
-            try:
+        try:
+            yield WaitFor(self.after_all(Milestone.ADMITTED), call.limit_without_timeout())
+            if call.index == min(self.rows):
+                rows = tuple(request for _, request in sorted(self.rows.items()))
                 self._answers = yield from answers_to(call, ApprovalCard(rows), needs)
-            finally:
                 self.answered.open()
-        elif not self.answered.granted:
-            try:
+            elif not self.answered.granted:
                 yield WaitFor(self.answered, call.limit_without_timeout())
-            except BaseException:
-                request.withdrawn.cancel()
-                raise
-        return self._answers.get(call.call_made.id, _LEFT_OPEN)
+        except BaseException as error:
+            request.withdrawn.cancel()
+            if call.index == min(self.rows):
+                known = isinstance(error, CallRejected)
+                self._fault = str(error).removeprefix(needs) if known else _WITHDRAWN
+                self.answered.open()
+            raise
+        if self._fault:
+            call.set_attribute(APPROVAL, UNANSWERED)
+            raise CallRejected(Status.DENIED, needs + self._fault)
+        return self._answers[call.call_made.id]
 
     def take_in(self, call: ActiveCall) -> Staged:
-        """Make an admitted call part of the transaction of its turn, if the turn is one."""
+        """Make an admitted call part of the transaction of its turn, if it has one."""
         assert call.batch is not None  # noqa: S101 - only calls of a batch have a card
         executor: Any = call.executor
         if self.work is None:
-            self.work = executor.transaction("turn") if self._is_one(call) else False
+            self._parts = self._kept_together(call)
+            self.work = executor.transaction("turn") if self._parts else False
             if self.work:
                 root = self.work.within
                 # Because calls run again without a refused row, no effect outside is on its card.
                 root.is_turn = True
-                root.approves = all(each.tool.contained for each in self.calls if not each.ended)
-        if self.work:
+                root.approves = all(each.tool.contained for each in self._parts)
+        if call in self._parts:
             # Because the decision of the turn, not that of the call, would use the token up.
             yield from use_up_now(call)
             yield from undo(call)
@@ -106,21 +117,22 @@ class Card(BatchOrder):
                 yield WaitFor(before, call.limit_without_timeout())
             call.renew()
 
-    def _is_one(self, call: ActiveCall) -> bool:
-        """Tell whether a person is asked about calls that can be kept by one decision."""
+    def _kept_together(self, call: ActiveCall) -> list[ActiveCall]:
+        """Return the calls that one decision keeps, because a person is asked about them.
+
+        If a diff is shown, these are the contained calls; the others were asked about before.
+        """
         left = [each for each in self.calls if not each.ended]
+        shows = any(each.asks for each in left)
+        parts = [each for each in left if each.tool.contained or (each.tool.undo and not shows)]
         # A rule may ask about the files that a call will have changed.
-        plans = [each.plan for each in left if each.plan and each.tool.category != "read"]
+        plans = [each.plan for each in parts if each.plan and each.tool.category != "read"]
         is_asked = bool(self.rows) or any(each.change_checks for each in plans)
-        is_asked |= any(each.asks or each.resumption for each in left)
-        within = call.executor.within
-        can_undo = not any(each.asks for each in left)
-        return (
-            is_asked
-            and len(left) > 1
-            and all(each.tool.contained or (can_undo and each.tool.undo) for each in left)
-            and not (call.executor.dry_run or (within is not None and within.approves))
-        )
+        is_asked |= any(each.asks or each.resumption for each in parts)
+        above = call.executor.within
+        is_other = call.executor.dry_run or (above is not None and above.approves)
+        is_other |= not shows and len(parts) < len(left)
+        return parts if is_asked and len(parts) > 1 and not is_other else []
 
 
 def life_in_turn(call: ActiveCall, life: Staged) -> Staged:
@@ -144,7 +156,7 @@ def life_in_turn(call: ActiveCall, life: Staged) -> Staged:
         card.calls = ()
     if raised is not None:
         raise raised
-    return _as_kept(outcome, work) if work else outcome
+    return _as_kept(outcome, work) if work and call.executor is work else outcome
 
 
 def _caught(steps: Staged) -> Generator[Step, Any, tuple[Any, BaseException | None]]:
@@ -168,6 +180,7 @@ def _interrupts(error: BaseException | None) -> bool:
 def _as_kept(outcome: Any, work: Any) -> Outcome:
     """Return the outcome of a call whose turn has ended; an error if the call is not kept."""
     root, ended = work.within, work.ended
+    outcome = root.retold.get(outcome.call.id, outcome)
     event: ToolInvoked = copy(outcome.event)
     error: BaseException | None = root.told[2]
     more: dict[str, Any] = {}
@@ -175,8 +188,14 @@ def _as_kept(outcome: Any, work: Any) -> Outcome:
     if (refused := root.refused.get(outcome.call.id)) is not None:
         status, text = Status.DENIED, refusal_of(event.tool_name, refused)
     elif waiting is not None:
-        status = Status.PENDING
-        text, more = _pending(*waiting, event.attributes)
+        (row, answer), status = waiting, Status.PENDING
+        noted = {APPROVAL: status.value, APPROVAL_TOKEN: answer.token or row.token()}
+        if answer.ticket is not None:
+            noted[APPROVAL_TICKET] = answer.ticket
+        # As shown, because the arguments may be read as others the next time.
+        more["call"] = replace(row.call, arguments=row.arguments)
+        more["attributes"] = {**event.attributes, **noted}
+        text = f"{row.tool.label} waits for a person's approval.{NOT_KEPT} {answer.reason or LATER}"
     elif not outcome.success or ended.status is TransactionStatus.COMMITTED:
         return outcome  # type: ignore[no-any-return]
     else:
@@ -189,19 +208,6 @@ def _as_kept(outcome: Any, work: Any) -> Outcome:
     told: dict[str, Any] = vars(event)
     told.update(status=status, stage=root.stage, result=result, **more)
     return Outcome(event, result)
-
-
-def _pending(
-    row: ApprovalRequest, answer: ApprovalAnswer, attributes: Mapping[str, Any]
-) -> tuple[str, dict[str, Any]]:
-    """Return the model's text about a call of a turn that waits, and the fields of its event."""
-    noted = {APPROVAL: Status.PENDING.value, APPROVAL_TOKEN: answer.token or row.token()}
-    if answer.ticket is not None:
-        noted[APPROVAL_TICKET] = answer.ticket
-    # As shown, because the arguments may be read as others the next time.
-    call = replace(row.call, arguments=row.arguments)
-    told = f"{row.tool.label} waits for a person's approval.{NOT_KEPT}"
-    return f"{told} {answer.reason or LATER}", {"call": call, "attributes": {**attributes, **noted}}
 
 
 def answers_to(call: ActiveCall, card: ApprovalCard, needs: str) -> Staged:

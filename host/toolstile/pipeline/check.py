@@ -115,7 +115,12 @@ def _check_on(call: ActiveCall, table: DispatchTable, place: int, decision: Any)
     while reasons and digest_of(call) != approved:
         rounds += 1
         refuse_endless(call, rounds)
-        approved = yield from _approve(call, table, reasons)
+        shown = canonical(call)
+        answer = yield from approve(call, reasons)
+        if answer.answer is Answer.EDITED:
+            edited, shown = as_edited(call, answer)
+            yield from parse_edited(call, table, edited)
+        approved = digest_of(call, arguments=shown)
         call.check_limits()
         # Time has passed: the checks look again, at the state and the resources as they are.
         yield from undo(call)
@@ -135,10 +140,10 @@ def _is_recalled(call: ActiveCall, plan: ToolPlan) -> Staged:
     return False
 
 
-def check_again(call: ActiveCall) -> Staged:
+def check_again(call: ActiveCall, *, may_ask: bool = False) -> Staged:
     """Ask every rule again for a call that is rerun, on the state that other calls have made.
 
-    A person's approval stays valid.
+    A person's approval stays valid, unless the person is asked again with the reasons of now.
 
     Raises:
         CallRejected: With every reason against the call, or when a rule asks that had not asked.
@@ -147,24 +152,16 @@ def check_again(call: ActiveCall) -> Staged:
     before = len(call.decisions)
     call.stage = CHECK
     call.branch.frozen = True
-    yield from check_policies(call)
+    reasons = yield from check_policies(call)
     asks = [each for each in call.decisions[before:] if each.asks and each.policy not in asked]
-    if asks:
+    if may_ask:
+        call.asks = tuple(reasons)
+    elif asks:
         reasons = " ".join(for_model(call, [_reason(call, each) for each in asks]))
         why = reasons.removesuffix(".")
         msg = f"{call.name} needs a person's approval now ({why}). Retry it, to have it asked."
         raise CallRejected(Status.DENIED, msg)
     call.branch.begin()
-
-
-def _approve(call: ActiveCall, table: DispatchTable, reasons: list[str]) -> Staged:
-    """Return the digest of the approved arguments: as shown, or exactly as edited."""
-    shown = canonical(call)
-    answer = yield from approve(call, reasons)
-    if answer.answer is Answer.EDITED:
-        edited, shown = as_edited(call, answer)
-        yield from parse_edited(call, table, edited)
-    return digest_of(call, arguments=shown)
 
 
 def refuse_endless(call: ActiveCall, rounds: int, why: str = UNSETTLED) -> None:

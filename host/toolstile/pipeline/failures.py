@@ -279,9 +279,8 @@ def _stopped(error: Any, called: FailureContext) -> FailureResult:
 
 
 def _given_up(error: Exception, called: FailureContext) -> FailureResult:
-    return FailureResult(
-        Status.CANCELLED, ToolResult.error(f"{called.name} was abandoned: {text_of(error)}")
-    )
+    told = f"{called.name} was abandoned: {text_of(error)}"
+    return FailureResult(Status.CANCELLED, ToolResult.error(told))
 
 
 def _deadline(error: Exception, called: FailureContext) -> FailureResult:

@@ -115,7 +115,9 @@ def settle(
             yield Run(lambda: awaiting(value), is_async=True, limit=limit, owner=call, inline=True)
         )
     except BaseException:
-        _close_unbegun(value)
+        # Python warns if a coroutine that has not begun is never awaited.
+        if inspect.iscoroutine(value) and inspect.getcoroutinestate(value) == inspect.CORO_CREATED:
+            value.close()
         raise
 
 
@@ -305,12 +307,6 @@ def _yielded_twice(wrapper: Generator[Any, Any, Any]) -> RuntimeError:
     with suppress(RuntimeError):
         wrapper.close()
     return RuntimeError("A wrapper yielded twice; it must, once.")
-
-
-def _close_unbegun(value: object) -> None:
-    """Close a coroutine that was abandoned before it began: Python warns if it is never awaited."""
-    if inspect.iscoroutine(value) and inspect.getcoroutinestate(value) == inspect.CORO_CREATED:
-        value.close()
 
 
 async def _await(value: Awaitable[Any]) -> Any:

@@ -16,7 +16,7 @@ from toolstile.drivers.job import Staged, Step, WaitFor
 from toolstile.pipeline.approval import bind, request_of, token_of
 from toolstile.pipeline.call import EXECUTE, PREPARE, VALIDATE, ActiveCall
 from toolstile.pipeline.cards import answers_to
-from toolstile.pipeline.check import check_again, check_changes
+from toolstile.pipeline.check import as_edited, check_again, check_changes, refuse_endless
 from toolstile.pipeline.commit import (
     close_to_nested,
     commit_all,
@@ -28,13 +28,13 @@ from toolstile.pipeline.commit import (
     undo_participants,
 )
 from toolstile.pipeline.environment import Environment
-from toolstile.pipeline.event import finished, roll_back, tell_rollback
+from toolstile.pipeline.event import finished, publish, roll_back, tell_rollback
 from toolstile.pipeline.failures import CallRejected, FailureContext, classify_failure
 from toolstile.pipeline.hook_calls import perform, settle
 from toolstile.pipeline.masking import secrets_of_call
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
-from toolstile.pipeline.review import change_set_of, describe
+from toolstile.pipeline.review import UNSHOWN, change_set_of, describe
 from toolstile.pipeline.stages import attempt, catch_up
 from toolstile.resources.exclusive import CURRENT, Claim, ExclusiveLock
 from toolstile_hookspecs import (
@@ -45,6 +45,7 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     ConflictError,
     Deadline,
+    Outcome,
     Stage,
     Status,
     ToolCall,
@@ -53,6 +54,7 @@ from toolstile_hookspecs import (
     TransactionStatus,
     hide,
 )
+from toolstile_hookspecs.calls import NO_META
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_hookspecs.support.text import counted
@@ -62,6 +64,8 @@ _STATUS: Final = {
     Status.COMMIT_FAILED: TransactionStatus.UNKNOWN,
     Status.UNKNOWN: TransactionStatus.UNKNOWN,
 }
+_NAMES: Final = r"(?<![\w/.-]){}(?![\w/-])"
+Answers = Mapping[str, ApprovalAnswer]
 DRY_RUN_ENDED: Final = "It was a dry run."
 
 
@@ -108,6 +112,7 @@ class TransactionRoot(ActiveCall):
         is_turn: Whether the host has begun it for a turn; its card shows only calls that ask.
         refused: The answers of a person to calls that are left out, by the ids of the calls.
         waiting: The questions that will be answered later, with the answers so far, likewise.
+        retold: The outcomes of calls of a turn that ended otherwise in a further run, likewise.
         inner: The events of the savepoints that are part of it; they end as it does.
     """
 
@@ -133,6 +138,7 @@ class TransactionRoot(ActiveCall):
         self.is_turn = False
         self.refused: dict[str, ApprovalAnswer] = {}
         self.waiting: dict[str, tuple[ApprovalRequest, ApprovalAnswer]] = {}
+        self.retold: dict[str, Outcome] = {}
         # The diff that a person has approved, and whether the calls must run again to keep it.
         self._agreed: str | None = None
         self._is_put_back = False
@@ -313,32 +319,54 @@ class TransactionRoot(ActiveCall):
         first, and done again after the answer.
         """
         while True:
-            self.stage = Stage.APPROVE
+            try:
+                self.branch.validate()
+            except ConflictError:
+                self.stage = Stage.APPROVE
+                if self._may_run_again():
+                    yield from self._run_again(work)
             # First, because the diff begins with the paths that the rules ask about.
             yield from self._check_changes(work)
+            self.stage = Stage.APPROVE
             diff = yield from self.changes()
-            if diff == self._agreed:
+            if not self.joined or diff == self._agreed:
                 return
+            refuse_endless(self, self.reruns, UNSHOWN)
             rows = [self._row(each, diff) for each in self.joined]
             answers = yield from self._answers(rows, diff)
             self.check_limits()
-            given = {answer.answer for answer in answers.values()}
-            if Answer.PENDING in given and given <= {Answer.APPROVED, Answer.PENDING}:
+            changed = self._changed(rows, answers)
+            if not changed and any(each.answer is Answer.PENDING for each in answers.values()):
                 self._leave(rows, answers)
             for each in self.joined:
                 yield from bind(each.call, answers[each.call.call_made.id], has_run=True)
-            if given == {Answer.APPROVED}:
+            if not changed:
                 self._agreed = diff
                 return
-            refused = {
-                id_: answer
-                for id_, answer in answers.items()
-                if answer.answer not in {Answer.APPROVED, Answer.PENDING}
-            }
+            refused = {id_: answers[id_] for id_, edited in changed.items() if edited is None}
             self.refused |= refused
             if len(refused) == len(rows):
-                raise CallRejected(Status.DENIED, _refusal(self.name, [*refused.values()]))
-            yield from self._run_again(work, without=refused)
+                told = (each.reason.strip().rstrip(".") for each in refused.values() if each.reason)
+                why = f" ({'; '.join(reasons)})" if (reasons := dict.fromkeys(told)) else ""
+                left = "Nothing of it is kept. Do not repeat it unchanged."
+                raise CallRejected(Status.DENIED, f"{self.name} was not approved{why}. {left}")
+            yield from self._run_again(work, changed)
+
+    def _changed(self, rows: list[ApprovalRequest], answers: Answers) -> dict[str, ToolCall | None]:
+        """Return the calls that a person has edited, and None for those that are left out.
+
+        A call of an explicit transaction is not edited, because a model has read its result.
+        """
+        changed: dict[str, ToolCall | None] = {}
+        for row, each in zip(rows, self.joined, strict=True):
+            answer = answers[row.call.id]
+            if answer.answer is Answer.EDITED and self.is_turn:
+                edited, arguments = as_edited(each.call, answer)
+                if arguments.decode() != row.arguments:
+                    changed[row.call.id] = edited
+            elif answer.answer not in {Answer.APPROVED, Answer.PENDING}:
+                changed[row.call.id] = None
+        return changed
 
     def _row(self, joined: Joined, diff: str) -> ApprovalRequest:
         """Return the question about a call, with all that resumes the call after a later answer."""
@@ -350,8 +378,7 @@ class TransactionRoot(ActiveCall):
             return replace(row, diff=None)
         ids = tuple(each.call.call_made.id for each in self.joined)
         changes = joined.changes
-        if changes is not None:
-            changes = replace(changes, diff=row.diff or "", together=ids, version=2)
+        changes = changes and replace(changes, diff=row.diff or "", together=ids, version=2)
         token = partial(token_of, call, row.digest)
         return replace(row, diff=None, token=token, change_set=lambda: changes)
 
@@ -363,7 +390,9 @@ class TransactionRoot(ActiveCall):
         }
         self._is_put_back = any(self.scope.held_alone())
         if self._is_put_back:
-            yield from self._put_back()
+            yield from undo(self)
+            self.renew()
+            self.branch.begin()
         if all(found.values()):
             return found
         # For approvers, because the resources of the calls have ended with the calls.
@@ -372,9 +401,7 @@ class TransactionRoot(ActiveCall):
         card = ApprovalCard(tuple(shown), "" if self.is_turn else self.title, diff)
         return (yield from answers_to(self, card, f"{self.name} needs a person's approval"))
 
-    def _leave(
-        self, rows: list[ApprovalRequest], answers: Mapping[str, ApprovalAnswer]
-    ) -> NoReturn:
+    def _leave(self, rows: list[ApprovalRequest], answers: Answers) -> NoReturn:
         """Keep nothing until the person has answered."""
         if not rows[0].token():
             told = "cannot wait for a later answer. Nothing of it is kept. Ask again later."
@@ -383,27 +410,17 @@ class TransactionRoot(ActiveCall):
         told = "waits for a person's approval. Nothing of it is kept until its calls are resumed."
         raise CallRejected(Status.PENDING, f"{self.name} {told}")
 
-    def _put_back(self) -> Staged:
-        """Give everything back that the calls have changed or hold, to run them again later."""
-        yield from undo(self)
-        self.renew()
-        self.branch.begin()
-
-    def _check_agreed(self) -> Staged:
-        """Refuse changes that are not the ones which a person has approved."""
-        if self._agreed is not None and (yield from self.changes()) != self._agreed:
-            raise ConflictError(
-                "The changes came out differently after a person had approved them, because the "
-                "state below them has moved. Ask again."
-            )
-
     def _decide(self, work: Environment) -> Staged:
         above = self.executor.within
         if above is None or self._is_rehearsed:
             for each in self.joined:
                 yield from self._check_again(work, each)
             yield from self._check_changes(work)
-        yield from self._check_agreed()
+        if self._agreed is not None and (yield from self.changes()) != self._agreed:
+            raise ConflictError(
+                "The changes came out differently after a person had approved them, because the "
+                "state below them has moved. Ask again."
+            )
         if above is not None:
             # An interruption waits: changes that have joined are rolled back with their calls.
             with deferred_interrupts():
@@ -469,8 +486,11 @@ class TransactionRoot(ActiveCall):
             and all(call.tool.contained and APPROVAL not in call.attributes for call in self.calls)
         )
 
-    def _run_again(self, work: Environment, without: Collection[str] = ()) -> Staged:
-        """Run all calls, but those that a person has refused, on the newest state, in order."""
+    def _run_again(self, work: Environment, changed: Mapping[str, Any] = NO_META) -> Staged:
+        """Run all calls on the newest state, in order, as edited and without refused ones.
+
+        At the stage of the approval, a person is shown the new changes, and may be asked more.
+        """
         self.reruns += 1
         first, self._unrun = self.calls, deque(self.joined)
         self.calls, self.joined, self._made = [], [], 0
@@ -483,15 +503,18 @@ class TransactionRoot(ActiveCall):
         work.context_fields["transaction"] = self.context
         self.scope.fail_fast = True
         self.branch.begin()
-        mark = CURRENT.get()
         for call in first:
-            if call.call_made.id in without:
+            made, plan = changed.get(call.call_made.id, call.call_made), _plan_of(call)
+            if made is None:
                 refused = self._unrun.popleft()
                 call.context = refused.context
                 tell_rollback(call, refused.table, "A person refused it.")
                 continue
             again = ActiveCall(self._as_made(work, call), call.call_made, on_loop=self.on_loop)
-            plan, again.using, again.admitted = _plan_of(call), call.using, True
+            again.using, again.admitted, again.reruns = call.using, True, call.reruns + 1
+            again.edited = call.edited or made is not call.call_made
+            if call.edited and made is call.call_made:
+                made = replace(made, arguments=call.arguments)
             if self._unrun and self._unrun[0].call is call:
                 self._unrun.popleft()
             else:
@@ -500,32 +523,41 @@ class TransactionRoot(ActiveCall):
             again.plan = plan
             # It holds the turn to join, as the root does while it ends.
             again.turns = self.child_turns()
-            table = work.table()
-            try:
-                try:
-                    yield from ask_parsers(again, table, call.call_made)
-                    again.fork()
-                    # Before the rules, as in the first run, because the texts are compared.
-                    self.executor.engine.gate.check(again)
-                    yield from check_again(again)
-                    again.stage = EXECUTE
-                    yield from attempt(again, table, plan)
-                except BaseException as error:  # noqa: BLE001 - its text is compared
-                    yield from roll_back(again, table, error)
-                if again.raises is not None:
-                    raise again.raises
-            finally:
-                again.end()
-                CURRENT.set(mark)
+            yield from self._repeat(call, again, made, work.table())
             self.calls.append(again)
-            if _read(again) != _read(call):
-                where = "Without the calls that were refused" if without else "On the newest state"
-                raise ConflictError(
-                    f"{where}, {call.name} ({call.call_made.wire_id}) would end with another text "
-                    "than before."
-                )
         self.stage = VALIDATE
         self.branch.validate()
+
+    def _repeat(
+        self, call: ActiveCall, again: ActiveCall, made: ToolCall, table: DispatchTable
+    ) -> Staged:
+        """Run a call again; refuse another text than before, if a model has read that one."""
+        mark, is_shown = CURRENT.get(), self.stage is Stage.APPROVE
+        try:
+            try:
+                yield from ask_parsers(again, table, made)
+                again.fork()
+                # Before the rules, as in the first run, because the texts are compared.
+                self.executor.engine.gate.check(again)
+                if not is_shown:
+                    again.decisions, again.asks = call.decisions, call.asks
+                yield from check_again(again, may_ask=is_shown)
+                again.stage = EXECUTE
+                yield from attempt(again, table, _plan_of(again))
+            except BaseException as error:  # noqa: BLE001 - its text is compared
+                yield from roll_back(again, table, error)
+            if again.raises is not None:
+                raise again.raises
+            if _read(again) != _read(call) or (is_shown and again.arguments != call.arguments):
+                if not (is_shown and self.is_turn):
+                    on = "Without the refused calls" if self.refused else "On the newest state"
+                    name = f"{call.name} ({call.call_made.wire_id})"
+                    raise ConflictError(f"{on}, {name} would end with another text than before.")
+                publish(again, table)
+                self.retold[call.call_made.id] = again.outcome
+        finally:
+            again.end()
+            CURRENT.set(mark)
 
     def _as_made(self, work: Environment, call: ActiveCall) -> Environment:
         """Return the environment for another look at a call: as of the agent that made it."""
@@ -543,7 +575,7 @@ class TransactionRoot(ActiveCall):
         calls = [
             f"{each.call.name} ({each.call.call_made.wire_id})"
             for each in self.joined
-            if any(_names(text, name) for name in each.touched)
+            if any(re.search(_NAMES.format(re.escape(name)), text) for name in each.touched)
         ]
         return f"{text} It concerns {', '.join(dict.fromkeys(calls))}." if calls else text
 
@@ -558,13 +590,6 @@ class TransactionRoot(ActiveCall):
         self.child_turns().give_back(self)
 
 
-def _refusal(name: str, answers: list[ApprovalAnswer]) -> str:
-    """Return the text for a transaction that a person refuses whole."""
-    reasons = dict.fromkeys(each.reason.strip().rstrip(".") for each in answers if each.reason)
-    why = f" ({'; '.join(reasons)})" if reasons else ""
-    return f"{name} was not approved{why}. Nothing of it is kept. Do not repeat it unchanged."
-
-
 def _plan_of(call: ActiveCall) -> ToolPlan:
     assert call.plan is not None  # noqa: S101 - only calls with a plan are noted
     return call.plan
@@ -573,7 +598,3 @@ def _plan_of(call: ActiveCall) -> ToolPlan:
 def _read(call: ActiveCall) -> tuple[Status, object]:
     """Return the status and the text of a call, as a model reads them."""
     return call.status, call.data if call.tells_json else call.text
-
-
-def _names(text: str, name: str) -> bool:
-    return re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w/-])", text) is not None

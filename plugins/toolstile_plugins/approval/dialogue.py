@@ -237,21 +237,22 @@ def _in_editor(editor: str, shown: Shown, terminal: Terminal) -> str | None:
 
 
 class Dialogue:
-    """Asks a person about one request, or about one row of the card of a transaction.
+    """Asks a person about one request, or about one row of a card.
 
     Attributes:
         for_good: Whether the person approved the tool for the rest of the session.
     """
 
     def __init__(
-        self, terminal: Terminal, request: ApprovalRequest, *, of_transaction: bool = False
+        self, terminal: Terminal, request: ApprovalRequest, card: ApprovalCard | None = None
     ) -> None:
         self._terminal = terminal
         self._shown = Shown(request)
-        self._keeps = of_transaction or request.diff is not None
-        # Because the calls of a transaction have run, their rows are kept or left out as they are.
-        self._edits = not of_transaction
-        self._grants = not of_transaction and not request.by_person
+        have_run = card is not None and card.diff is not None
+        self._keeps = have_run or request.diff is not None
+        # Because a model has read the results of an explicit transaction, its rows are not edited.
+        self._edits = card is None or not card.title
+        self._grants = not have_run and not request.by_person
         self.for_good = False
 
     def run(self) -> ApprovalAnswer:
@@ -305,7 +306,7 @@ class CardDialogue:
 
     Args:
         terminal: The terminal.
-        card: The card; that of a transaction has a diff.
+        card: The card; that of calls that have run has a diff.
         held: The grants of a host without an inbox.
     """
 
@@ -353,7 +354,7 @@ class CardDialogue:
         return [self._granted(row) or self._asked(row) for row in rows]
 
     def _asked(self, row: ApprovalRequest) -> ApprovalAnswer:
-        dialogue = Dialogue(self._terminal, row, of_transaction=self._has_run)
+        dialogue = Dialogue(self._terminal, row, self._card)
         given = dialogue.run()
         if dialogue.for_good:
             asked = question_of(row)

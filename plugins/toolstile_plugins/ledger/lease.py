@@ -63,11 +63,6 @@ class Uncommitted:
 _by_effect: dict[str, Uncommitted] = {}
 
 
-def forget_uncommitted(effect_id: str) -> None:
-    """Stop hiding an effect that is committed or rolled back."""
-    _by_effect.pop(effect_id, None)
-
-
 def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
     """Return an entry for a call: done if the call sees the changes, else claimed."""
     uncommitted = _by_effect.get(entry.claim.effect_id)
@@ -82,13 +77,12 @@ def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
 
 
 def waits_in_vain(context: ToolContext, entry: LedgerEntry) -> bool:
-    """Return whether a call would wait for another that may wait for it: for a call or transaction.
-
-    A call of a transaction waits for calls that run beside it, because these wait for no others.
-    """
+    """Return whether the other call may wait for a call or transaction around this call."""
     noted = _by_effect.get(entry.claim.effect_id)
-    is_held = noted is not None and noted.holder is not None
-    return context.parent is not None or (context.transaction is not None and is_held)
+    holder = None if noted is None else noted.holder
+    # Calls that run beside this one in a transaction wait for no others.
+    is_held = holder is not None and not _is_within(holder, context)
+    return context.parent is not None or (is_held and context.transaction is not None)
 
 
 def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:
@@ -120,10 +114,6 @@ def _is_within(holder: ToolContext | None, context: ToolContext) -> bool:
 def around(context: ToolContext) -> ToolContext | None:
     """Return the context of the call or transaction whose branch a call's changes join."""
     return context.parent or context.transaction
-
-
-JOINED_AND_LOST = "The call that made it was rolled back."
-UNDECIDED = "Its store could not tell whether the call was kept."
 
 
 # The states of a call's key. FREE also if the call has no key: no claim yet, or a recorded result;
@@ -273,11 +263,10 @@ class Lease:
             # The part of the result that stays even if the caller fails.
             result = self._result
             assert result is not None  # noqa: S101 - it is there before it is recorded
-            certain = (
-                result
-                if result.changes is None
-                else result._replace(changes=without_effects(result.changes, _may_be_put_back))
-            )
+            certain = result
+            if result.changes is not None:
+                kept = without_effects(result.changes, _may_be_put_back)
+                certain = result._replace(changes=kept)
             self._is_partial = certain != result
             self._record(certain, Decision(None, None))
 
@@ -334,7 +323,7 @@ class Lease:
             if is_free:
                 store.release(claim.key, claim.effect_id)
             else:
-                self._lose(claim, UNDECIDED)
+                self._lose(claim, "Its store could not tell whether the call was kept.")
         self._forget()
 
     def _lose(self, claim: Claim, reason: str) -> None:
@@ -353,7 +342,7 @@ class Lease:
     def rollback(self) -> None:
         """Settle a nested call that had succeeded; the hook settles all other calls."""
         if self._joined and (self._is_put_back or self._state is not _CLAIMED):
-            self.settle(JOINED_AND_LOST)
+            self.settle("The call that made it was rolled back.")
 
     @deferred_interrupts()
     def settle(self, reason: str) -> None:
@@ -429,7 +418,7 @@ class Lease:
         )
         if holder is not None or changes_something(recorded):
             noted = Uncommitted(recorded, holder, contained=self._is_put_back)
-            # Hide an effect from other calls until `forget_uncommitted`.
+            # Hide an effect from other calls until `_forget`.
             _by_effect[claim.effect_id] = noted
             self._uncommitted = noted
         return True
@@ -466,4 +455,4 @@ class Lease:
 
     def _forget(self) -> None:
         if self._uncommitted is not None and self.claim is not None:
-            forget_uncommitted(self.claim.effect_id)
+            _by_effect.pop(self.claim.effect_id, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -13,6 +14,8 @@ from toolstile import Host, Settings
 from toolstile_hookspecs import (
     ApprovalAnswer,
     Binding,
+    Cancellation,
+    Deadline,
     PolicyDecision,
     StateError,
     Status,
@@ -212,7 +215,40 @@ def test_an_approver_that_fails_denies_all(driver):
         raise OSError("no line")
 
     with opened(Person(fail)) as host, host.executor() as tools:
-        assert {each.status for each in run(tools, calls("a", "b"), driver)} == {"denied"}
+        outcomes = run(tools, calls("a", "b", "c"), driver)
+    told = (
+        "send needs a person's approval (send requires confirmation), but asking for approval "
+        "failed. Tell the user, or retry later."
+    )
+    assert [each.text for each in outcomes] == [told, told, told]
+    assert {each.status for each in outcomes} == {"denied"}
+
+
+@pytest.mark.parametrize("driver", ["sync", "async"])
+def test_a_call_that_ends_before_its_card_is_shown_does_not_hold_up_the_others(driver):
+    cancellation = Cancellation()
+
+    class Slow:
+        name = "slow"
+
+        def check(self, tool, params, *, context):
+            if params.text == "b":
+                cancellation.cancel()
+                time.sleep(0.1)
+
+        def on_result(self, tool, params, result, *, context):
+            return None
+
+    batch = calls("a", "b", "c")
+    batch[0] = ToolCall("send", {"text": "a"}, cancellation=cancellation)
+    with opened(Person(), policies=[Slow()]) as host:
+        with host.executor(deadline=Deadline.after(20)) as tools:
+            first, *others = run(tools, batch, driver)
+    assert first.status is Status.CANCELLED
+    for each in others:
+        assert each.text.endswith(
+            "but the call that asked for this turn ended before the answer. Retry it."
+        )
 
 
 def test_without_turn_or_without_the_key_each_call_is_asked_about_by_itself():

@@ -212,9 +212,11 @@ def test_an_effect_that_can_be_undone_is_part_of_the_turn(
     )
     with host, host.executor() as tools, host.executor(session=tools.session) as elsewhere:
         outcomes = tools.dispatch_all(made("count n", "pay a", "write b"))
-        if diff:  # each is kept alone, because the diff is shown after the effect
-            assert watcher.ended == []
-            assert refunded == []
+        if diff:  # the effect is kept alone, because the diff is shown after it
+            (ended,) = watcher.ended
+            assert ended.calls == (outcomes[0].call.id, outcomes[2].call.id)
+            assert notes(tools) == (["other", "1n", "b"] if moves else ["0n", "b"])
+            assert (paid, refunded) == (["a"], [])
         elif moves:
             assert [each.status for each in outcomes] == [Status.CONFLICT] * 3
             assert (paid, refunded, notes(tools)) == (["a"], ["a"], ["other"])

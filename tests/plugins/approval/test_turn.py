@@ -105,6 +105,20 @@ def test_one_by_one_rows_are_denied_edited_and_approved(turn):
     assert "removed c x1" in screen
 
 
+def test_an_edited_row_of_a_turn_with_one_diff_is_shown_again(turn, folder):
+    settings = 'approve_by = "turn"\napprove_diff = true\n'
+    (folder / "toolstile.toml").write_text(settings, encoding="utf-8")
+    at = turn(("write", {"text": "a"}), ("write", {"text": "b"}))
+    at.answer("o", CARD)
+    at.answer("e", prompt="[y]es, [n]o, [e]dit")
+    at.answer('{"text": "z"}', prompt="on one line")
+    at.answer("y", prompt="Keep it?")
+    shown = at.answer("y", CARD)
+    assert "Sent(text='z')" in shown
+    _, screen = at.end()
+    assert [*ends(screen).values()] == ["succeeded", "succeeded"]
+
+
 @pytest.mark.long
 def test_always_answers_the_rows_after_it_and_the_next_card(turn):
     at = turn(*THREE)
