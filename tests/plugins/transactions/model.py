@@ -3,26 +3,22 @@
 A value of a slice or a file is a tuple of items, beside a stamp that is another after each change.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import Any
 
-PATHS, SLICES = ("a.txt", "b/c.txt"), ("notes", "total", "undos")
+PATHS, SLICES, NONE = ("a.txt", "b/c.txt"), ("notes", "total", "undos"), (0, ())
 READS = {"notes": "notes", "total": "total", "fail": "notes", "get": "", "put": ""}
 WRITES = {"add": "notes", "swap": "total", "put": ""}
 TOOLS = frozenset({*READS, *WRITES, "once"})
-NONE = (0, ())
 
 
 class World:
     """The values, the keys and their holders, the stops, the notes of calls, and the ends."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.values, self.keys, self.stops, self.is_closed = {}, {}, set(), False
         self.ran, self.told, self.notes, self.stamp = Counter(), [], [], 0
 
-    def new(self, *items: Any) -> tuple[int, Any]:
+    def new(self, *items):
         self.stamp += 1
         return self.stamp, items
 
@@ -30,55 +26,50 @@ class World:
 class Layer:
     """The state that the calls of a transaction see, over the world or over another layer."""
 
-    def __init__(self, world: World, session: str, below: Any = None, title="", tools=TOOLS):
+    def __init__(self, world: World, session, below=None, title="", tools=TOOLS):
         self.world, self.session, self.below, self.title = world, session, below, title
         self.chain = [self, *(below.chain if below else [])]
-        self.tools, self.used, self.calls, self.inner = tools, set(), [], []
-        # The stops that were made since it began.
-        self.met = set()
+        self.at = {each: each if each in PATHS else (session, each) for each in PATHS + SLICES}
+        # The stops that were made since it began are `met`.
+        self.tools, self.met, self.calls, self.inner = tools, set(), [], []
         self.has_lost_texts, self.reruns, self.cells, self.above = False, 0, {}, None
         if below and title:
             below.above = self
         self.forget()
 
-    def forget(self) -> None:
+    def forget(self):
         """Begin again; reads still count below."""
-        for name, (*_, is_read, _) in self.cells.items():
-            if is_read and self.below:
-                self.below.cell(name)[2] = True
+        for name in [name for name, cell in self.cells.items() if cell[2] and self.below]:
+            self.below.cell(name)[2] = True
         self.cells = {}
         self.hand_keys_to(None)
         self.catch_up()
 
-    def hand_keys_to(self, holder: Any) -> None:
-        keys = self.world.keys.items()
-        self.world.keys = {key: holder if each is self else each for key, each in keys}
+    def hand_keys_to(self, holder):
+        self.world.keys |= {key: holder for key, each in self.world.keys.items() if each is self}
 
-    def is_used(self) -> bool:
+    def is_used(self):
         return bool(self.above and self.above.is_used()) or not self.cells.keys().isdisjoint(SLICES)
 
-    def catch_up(self) -> None:
+    def catch_up(self):
         """Stand on the newest slices, if nothing has used the present ones."""
         if not self.is_used():
             if self.below:
                 self.below.catch_up()
             self.pinned = {name: self.base(name) for name in SLICES}
 
-    def at(self, name: str) -> Any:
-        return name if name in PATHS else (self.session, name)
-
-    def base(self, name: str) -> tuple[int, Any]:
+    def base(self, name):
         """Return a value as it is below now."""
-        return self.below.now(name) if self.below else self.world.values.get(self.at(name), NONE)
+        return self.below.now(name) if self.below else self.world.values.get(self.at[name], NONE)
 
-    def cell(self, name: str) -> list[Any]:
+    def cell(self, name):
         """Return the origin of a value, its changes, and whether it was read or replaced."""
         if name not in self.cells:
             origin = self.pinned[name] if name in SLICES else self.base(name)
             self.cells[name] = [origin, [], name in PATHS, False]
         return self.cells[name]
 
-    def now(self, name: str) -> tuple[int, Any]:
+    def now(self, name):
         if name in SLICES and name not in self.cells:
             return self.pinned[name]
         (stamp, items), changes, *_ = self.cell(name)
@@ -86,7 +77,7 @@ class Layer:
             stamp, items = new, added if replaces else items + added
         return (stamp, items) if items else NONE
 
-    def read(self, name: str) -> tuple[Any, ...]:
+    def read(self, name):
         """Return the items of a value; a file must not have moved since it was read first."""
         self.cell(name)[2], (stamp, items) = True, self.now(name)
         cells = [(each.cells[name], each.now(name)) for each in self.chain if name in each.cells]
@@ -96,44 +87,40 @@ class Layer:
             raise LookupError
         return items
 
-    def change(self, name: str, items: tuple[Any, ...], *, replaces: bool) -> None:
+    def change(self, name, items, *, replaces):
         self.cell(name)[1].append((self.world.new()[0], replaces, items))
         self.cell(name)[3] |= replaces
 
-    def call(self, name: str, arg: Any, tools: frozenset[str] = TOOLS) -> Any:
+    def call(self, name, arg, tools=TOOLS):
         """Return the status of a call, and its text or the names that refuse an undo."""
         if name not in self.tools & tools | {"undo"}:
             return "unknown_tool", None
         self.catch_up()
         try:
-            end = ("denied", None) if self.stops(name) else self._end_of(name, arg)
+            is_denied = self.stops(name) or (name == "add" and self.world.is_closed)
+            end = ("denied", None) if is_denied else self._end_of(name, arg)
         except LookupError:
             end = "conflict", None
-        self.used |= {name} if end[0] == "succeeded" else set()
         self.calls.append((name, arg, end))
         return end
 
-    def stops(self, *names: str, met: Any = ()) -> bool:
-        stops = {*self.world.stops, *met}
-        return bool(stops & {"all", self.session.partition("/")[0], *names})
+    def stops(self, *names, met=()):
+        return {*self.world.stops, *met} & {"all", self.session.partition("/")[0], *names}
 
-    def _end_of(self, name: str, arg: Any) -> Any:
-        world = self.world
+    def _end_of(self, name, arg):
         if name == "undo":
             return self._undo(*arg)
-        if name == "add" and world.is_closed:
-            return "denied", None
         if name == "once":
-            if world.keys.get(arg) not in [None, "kept", *self.chain]:
+            if self.world.keys.get(arg) not in [None, "kept", *self.chain]:
                 return "error", None
-            world.ran[arg] += world.keys.get(arg) is None
-            world.keys[arg] = world.keys.get(arg) or self
+            self.world.ran[arg] += self.world.keys.get(arg) is None
+            self.world.keys[arg] = self.world.keys.get(arg) or self
         text = ",".join(self.read(READS[name] or arg)) if name in READS else arg
         if name in WRITES:
             self.change(WRITES[name] or arg, (arg,), replaces=name != "add")
         return "failed" if name == "fail" else "succeeded", arg if name == "put" else text
 
-    def _undo(self, numbers: list[int], keeps: bool) -> Any:
+    def _undo(self, numbers, keeps):
         known, moved, self.has_lost_texts = self.read("undos"), [], True
         # Of other notes, as those of another session, only the files are known.
         notes = [[c for c in self.world.notes[n] if n in known or c[0] in PATHS] for n in numbers]
@@ -143,61 +130,53 @@ class Layer:
         try:
             for name, at, left, former in (each for note in notes for each in note):
                 items, size = inner.read(name), len(left)
-                starts = range(min(at, len(items) - size), -1, -1)
-                found = [n for n in starts if items[n : n + size] == left]
+                found = [n for n in range(at, -1, -1) if items[n : n + size] == left]
                 if not found or (former is not None and items != left):
                     moved.append(name)
                     continue
                 rest = items[: found[0]] + items[found[0] + size :]
                 inner.change(name, rest if former is None else former, replaces=True)
-            if moved and not keeps:
-                return "failed", sorted(moved)
-            inner.merge()
+            if keeps or not moved:
+                inner.merge()
         finally:
             inner.forget()
-        return "succeeded", []
+        return ("failed", sorted(moved)) if moved and not keeps else ("succeeded", [])
 
-    def commit(self) -> str:
+    def commit(self):
         """Keep all, after a second run if need be; return how it ended."""
-        added = ("add", "succeeded") in [(name, end[0]) for name, _, end in self.calls]
-        is_denied = self.below is None and self.world.is_closed and added
-        if self.stops(*self.used, met=self.met):
+        used = {name for name, _, end in self.calls if end[0] == "succeeded"}
+        is_denied = self.below is None and self.world.is_closed and "add" in used
+        if self.stops(*used, met=self.met):
             return self.end("rolled_back")
-        for name, (origin, _, *guards) in self.cells.items():
-            if any(guards) and self.base(name) != origin and not (name in PATHS and is_denied):
-                first, self.calls, self.reruns = self.calls, [], int(not self.has_lost_texts)
-                self.forget()
-                if not self.reruns or any(self.call(*each[:2]) != each[2] for each in first):
-                    self.calls = first
-                    return self.end("conflict")
-                break
+        moved = {n for n, cell in self.cells.items() if any(cell[2:]) and self.base(n) != cell[0]}
+        if moved.difference(PATHS if is_denied else ()):
+            first, self.calls, self.reruns = self.calls, [], int(not self.has_lost_texts)
+            self.forget()
+            if not self.reruns or any(self.call(*each[:2]) != each[2] for each in first):
+                return self.end("conflict")
         if is_denied:
             return self.end("rolled_back")
         self.merge() if self.below else self.keep()
         return "committed"
 
-    def merge(self) -> None:
+    def merge(self):
         """Add everything to the layer below."""
         below = self.below
         for name, (_, *own) in self.cells.items():
             below.cell(name)[1:] = [a + b for a, b in zip(below.cell(name)[1:], own, strict=True)]
         self.hand_keys_to(below)
-        below.calls += self.calls
-        below.inner += self.ends()
-        below.used |= self.used
-        below.has_lost_texts |= self.has_lost_texts
-        self.cells = {}
+        below.calls, below.inner = below.calls + self.calls, below.inner + self.ends()
+        self.cells, below.has_lost_texts = {}, below.has_lost_texts or self.has_lost_texts
 
-    def keep(self) -> None:
+    def keep(self):
         """Make everything the state of the world, and note how to undo it."""
         changes = []
-        for name, cell in self.cells.items():
-            if cell[1]:
-                cell[0] = _, former = self.base(name)
-                _, items = self.world.values[self.at(name)] = self.now(name)
-                if name in SLICES or items or former:
-                    start, kept = (0, former) if cell[3] else (len(former), None)
-                    changes.append((name, start, items[start:], kept))
+        for name, cell in [(name, cell) for name, cell in self.cells.items() if cell[1]]:
+            cell[0] = _, former = self.base(name)
+            _, items = self.world.values[self.at[name]] = self.now(name)
+            if name in SLICES or items or former:
+                start, kept = (0, former) if cell[3] else (len(former), None)
+                changes.append((name, start, items[start:], kept))
         self.hand_keys_to("kept")
         if changes:
             numbers = (*self.base("undos")[1], len(self.world.notes))
@@ -205,14 +184,13 @@ class Layer:
             self.world.notes.append(changes)
         self.end("committed")
 
-    def ends(self) -> list[Any]:
+    def ends(self):
         return [*self.inner, (self.title, self.reruns)] if self.title else []
 
-    def end(self, status: str) -> str:
+    def end(self, status):
         """Tell how it, and all that it has kept, has ended; drop changes that are not kept."""
         if status != "committed":
-            if self.below:
-                self.below.has_lost_texts |= bool(self.calls) or self.has_lost_texts
+            (self.below or self).has_lost_texts |= bool(self.calls) or self.has_lost_texts
             self.forget()
         self.world.told += [(title, status, reruns) for title, reruns in self.ends()]
         return status
