@@ -6,7 +6,8 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -238,13 +239,16 @@ class Approver:
     async def find(self) -> Question | ApprovalAnswer:
         """Return the question, found or stored, or a grant's answer; raises `StateError`."""
         async with self._turn.looking:
-            looking = asyncio.ensure_future(self._off_loop(self._kept_or_new))
+            # No task, because a closing loop cancels all tasks, and a thread cannot be cancelled.
+            look = partial(copy_context().run, self._kept_or_new)
+            looking = asyncio.get_running_loop().run_in_executor(None, look)
             try:
                 found = await asyncio.shield(looking)
             except asyncio.CancelledError:
-                # Because a thread cannot be cancelled, it may still store a question of this call.
-                found = await looking
-                own, end = self._request.call.id, self._end
+                while not looking.done():  # because the thread may still store a question
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.shield(looking)
+                found, own, end = looking.result(), self._request.call.id, self._end
                 if isinstance(found, Question) and found.call_id == own and end is not None:
                     self._inbox.end(found, end)
                 raise
