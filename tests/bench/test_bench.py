@@ -34,8 +34,8 @@ LIMITS = {
     "rollback of a call: 1,000 entries": 1.5,
     "rollback of a branch: 1,000 entries": 1.5,
     "toolstile --version": 2.5,
-    "toolstile tools": 18,
-    "toolstile call": 20,
+    "a first Host(), and its import": 30,
+    **{f"toolstile {command}": 30 for command in ("tools --example", "call", "run --example")},
     "the same, against the SDK alone in its place": 1.6,
     f"add: the memory ledger, {ADDED}": 21,
     f"add: the SQLite ledger, {ADDED}": 70,
@@ -108,7 +108,8 @@ def test_what_has_a_limit_has_a_figure_and_a_ratio_is_to_something_that_was_meas
         if row["limit"] is not None:
             # Of so few calls it may also be below zero, where it is a difference.
             assert math.isfinite(row["figure"])
-            assert row["unit"] != "x" or row["floor"] in cases
+            is_of_a_model = row["case"].endswith("as the model says")
+            assert row["unit"] != "x" or row["floor"] in cases or is_of_a_model
 
 
 @pytest.mark.long

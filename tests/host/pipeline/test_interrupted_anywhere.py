@@ -189,9 +189,10 @@ def test_so_are_the_files_of_a_workspace(way: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 def test_a_recorded_call_is_made_once_though_it_was_interrupted(store: str, tmp_path: Path) -> None:
     for line in count(1):
-        options = {"store": store, "path": str(tmp_path / f"{line}.db")}
+        path = {"path": str(tmp_path / f"{line}.db")}
+        plugins = {"database": {"memory": True}} if store == "memory" else {"ledger": path}
         with (
-            Host(discover=["ledger"], settings=Settings(plugins={"ledger": options})) as host,
+            Host(discover=["ledger", "database"], settings=Settings(plugins=plugins)) as host,
             host.executor(prompt=PROMPT, session=Session()) as tools,
         ):
             place = interrupted(tools, "recorded", line)

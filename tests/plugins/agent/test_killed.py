@@ -114,5 +114,5 @@ def test_a_run_that_waits_is_resumed_by_another_process_after_its_own_was_killed
     assert told["stop_reason"] == "end"
     assert told["roles"].count("user") == 1
     assert Counter((tmp_path / "effects.txt").read_text().splitlines())["r"] == 1
-    assert ["call_1_1", "refund", "refunded r"] in told["answered"]
+    assert ["refund", "refunded r"] in [answer for _, *answer in told["answered"]]
     assert len({call_id for call_id, *_ in told["answered"]}) == len(told["made"])
