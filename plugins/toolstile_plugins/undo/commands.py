@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from toolstile_hookspecs import HostHandle, StateError, ToolError
@@ -52,6 +54,10 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
         count = store.purge(named(notes, args.calls[1:]))
         tell(args, f"The former files of {counted(count, 'call')} are removed.", {"removed": count})
         return 0
+    if args.file is not None:
+        # The paths of notes are relative to the workspace, but a person also completes others.
+        root = getattr(host.settings("vfs"), "root", None) or Path()
+        args.file = os.path.relpath(root.absolute() / args.file, root.absolute())
     some = [
         note
         for note in (notes if args.list else standing(notes))

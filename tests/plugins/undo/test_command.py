@@ -84,13 +84,15 @@ def test_a_call_that_is_undone_in_a_transaction_is_listed_so(
         (["--session", "desk"], {}),
         (["--since", "1h"], {}),
         (["--file", "a.txt"], {"a.txt": "one", "b.txt": "b"}),
+        (["--file", "./a.txt"], {"a.txt": "one", "b.txt": "b"}),
+        (["--file", "{root}/a.txt"], {"a.txt": "one", "b.txt": "b"}),
         (["--file", "a.txt", "--since", "1h"], {"b.txt": "b"}),
     ],
 )
 def test_calls_are_chosen(
     closed: Desk, command: Command, words: list[str], left: dict[str, str]
 ) -> None:
-    assert command(*words, "--yes")[0] == 0
+    assert command(*(word.format(root=closed.root) for word in words), "--yes")[0] == 0
     files = [path for path in closed.root.iterdir() if path.is_file()]
     assert {path.name: path.read_text() for path in files} == left
 
