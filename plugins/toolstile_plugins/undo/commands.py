@@ -50,6 +50,7 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     with host.executor() as tools:
         store = tools.resources.get(UndoStore)
     notes = _known(host, store, args)
+    root: Path | None = getattr(host.settings("vfs"), "root", None)
     if args.calls[:1] == ["purge"]:
         count = store.purge(named(notes, args.calls[1:]))
         tell(args, f"The former files of {counted(count, 'call')} are removed.", {"removed": count})
@@ -64,6 +65,8 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
         if args.session in (None, note.session_id)
         and (args.since is None or note.at >= args.since)
         and (args.file is None or args.file in store.paths_of(note))
+        # A store may have the calls of several workspaces.
+        and (root is None or store.is_in(note, root))
     ]
     if args.list:
         states = {note.id: "kept" for note in standing(notes)}

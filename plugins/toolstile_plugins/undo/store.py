@@ -62,15 +62,26 @@ class UndoStore:
         """Return the paths that a call has changed; a last text counts the dropped contents."""
         found: list[str] = []
         for type_, text in note.parts:
-            undo = {"reverse": text}
-            if type_ != type_name(Filesystem) and not text.startswith("{"):
+            if (reverse := self._reverse_in(type_, text)) is None:
                 found.append(type_.rpartition(":")[2])
                 continue
-            if not text.startswith("{"):
-                undo = _json_in(Path(text, RECORD)).get("undo", {})
-            found += json.loads(undo["reverse"])["made"] if "reverse" in undo else ["all dropped"]
+            found += reverse.get("made", ["all dropped"])
             if dropped := [*_json_in(Path(text, _DIGESTS)).values()].count(""):
                 found.append(f"{dropped} dropped")
+        return found
+
+    def is_in(self, note: UndoNote, root: Path) -> bool:
+        """Return whether a call may have changed files of a workspace, and of no other."""
+        reverses = (self._reverse_in(*part) or {} for part in note.parts)
+        return {each.get("root") for each in reverses} <= {None, str(root.resolve())}
+
+    def _reverse_in(self, type_: str, text: str) -> dict[str, Any] | None:
+        """Return the reverse of changed files, empty if it was dropped; None for other parts."""
+        if type_ != type_name(Filesystem) and not text.startswith("{"):
+            return None
+        if not text.startswith("{"):
+            text = _json_in(Path(text, RECORD)).get("undo", {}).get("reverse", "{}")
+        found: dict[str, Any] = json.loads(text)
         return found
 
     def purge(self, notes: Collection[UndoNote]) -> int:

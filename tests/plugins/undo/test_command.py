@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,6 +96,23 @@ def test_calls_are_chosen(
     assert command(*(word.format(root=closed.root) for word in words), "--yes")[0] == 0
     files = [path for path in closed.root.iterdir() if path.is_file()]
     assert {path.name: path.read_text() for path in files} == left
+
+
+def test_only_calls_of_this_workspace_are_chosen(
+    closed: Desk, command: Command, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    text = (closed.folder / "toolstile.toml").read_text().replace(str(closed.root), str(other))
+    (closed.folder / "other.toml").write_text(text)
+    with Host(config=closed.folder / "other.toml", tools=TOOLS) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("write_both", {"path": "o.txt", "text": "o"})).success
+
+    assert "o.txt" not in json.dumps(listed(command))
+    assert command("--last", "--yes")[0] == 0
+
+    assert list(closed.tree()) == ["a.txt"]
+    assert (other / "o.txt").exists()
 
 
 def test_an_id_or_its_beginning_is_enough(closed: Desk, command: Command) -> None:
