@@ -57,8 +57,8 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
         return 0
     if args.file is not None:
         # The paths of notes are relative to the workspace, but a person also completes others.
-        root = getattr(host.settings("vfs"), "root", None) or Path()
-        args.file = os.path.relpath(root.absolute() / args.file, root.absolute())
+        base = (root or Path()).absolute()
+        args.file = os.path.relpath(base / args.file, base)
     some = [
         note
         for note in (notes if args.list else standing(notes))
