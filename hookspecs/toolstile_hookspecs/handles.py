@@ -26,6 +26,7 @@ from toolstile_hookspecs.execution.options import (
 from toolstile_hookspecs.execution.principal import RequestTexts
 from toolstile_hookspecs.execution.transaction_end import TransactionEnded
 from toolstile_hookspecs.limits import Clock
+from toolstile_hookspecs.policies import ToolPolicy
 from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.sessions import SessionProtocol
@@ -94,9 +95,7 @@ class ExecutorHandle(Protocol):
     def resume(
         self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Outcome:
-        """Dispatch a pending call again, with the answer that a person has given.
-
-        All stages are passed again; other params, or another diff, are asked about again.
+        """Dispatch a pending call again, in all stages; new params or a new diff are asked about.
 
         Args:
             call: The call as it was.
@@ -160,11 +159,8 @@ class TransactionHandle(ExecutorHandle, Protocol):
         """Put everything back."""
 
     def __enter__(self) -> Self: ...
-
     def __exit__(self, *error: object) -> None: ...
-
     async def __aenter__(self) -> Self: ...
-
     async def __aexit__(self, *error: object) -> None: ...
 
 
@@ -191,6 +187,10 @@ class HostHandle(Protocol):
     @property
     def prompt(self) -> Prompt:
         """The prompt made of the sections of all plugins."""
+
+    @property
+    def policies(self) -> Sequence[ToolPolicy]:
+        """The policies of the configuration and the application."""
 
     def settings(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None without any."""
