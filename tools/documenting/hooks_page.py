@@ -48,7 +48,7 @@ def hooks_page() -> Page:
     shared = set(_SHARED.findall(module.docstring.value))
     starts = {first: title for title, first in _PARTS}
     page.table(
-        ("hook", "answers", "what it is for"),
+        ("hook", "answers", "purpose"),
         (
             (f"[`{each.name}`](#{each.name})", _answers(each), source.first_paragraph(each))
             for each in hooks

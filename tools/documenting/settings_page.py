@@ -46,7 +46,7 @@ def settings_page() -> Page:
     schema = HostTable.model_json_schema()
     says = _arguments(Settings)
     page.table(
-        ("key", "value", "default", "what it is", "variable"),
+        ("key", "value", "default", "meaning", "variable"),
         (
             (*row, f"`{variables[key]}`" if key in variables else "")
             for key, row in _rows(page, "", schema, schema, says)
@@ -129,7 +129,7 @@ def _add_table(
     page: Page, schema: Schema, root: Schema, says: Mapping[str, str], *, prefix: str = ""
 ) -> None:
     rows = (row for _, row in _rows(page, prefix, schema, root, says))
-    page.table(("key", "value", "default", "what it is"), rows)
+    page.table(("key", "value", "default", "meaning"), rows)
 
 
 def _rows(
