@@ -48,6 +48,7 @@ LONG: Final = {
     "ledger/test_reconcile_crash.py": 1,
     "power/test_power_cuts.py": 1,
     "server/test_conformance.py": 2,
+    "shell/test_canaries.py": 1,
     "sessions/test_crash.py": 2,
     "tests/test_house.py": 1,
     "tests/test_stored_names.py": 3,

@@ -16,7 +16,7 @@ from toolstile_hookspecs import DefinitionError
 from toolstile_hookspecs.codecs import alternatives, of_item, pointed, schemas_among
 from toolstile_hookspecs.support.text import nearest
 from toolstile_plugins.policies.path_arguments import Schema, use_of
-from toolstile_plugins.rules.helpers import ARGUMENTS, SPELLINGS, is_given
+from toolstile_plugins.rules.helpers import ARGUMENTS, COMMAND, SPELLINGS, is_given
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +345,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "url": "but a URL has several spellings. Write host({0}) in place of {0}.",
     "command": (
         "but a chained command passes that. Compare the whole line, as in {0} in ['git status'], "
-        "or look for a word in words({0})."
+        "or each of commands({0})."
     ),
 }
 """By the use of a text, why it is not compared letter by letter, and the function to use."""
@@ -362,6 +362,7 @@ FUNCTIONS: Final[Mapping[str, tuple[str, Shape]]] = {
     **dict.fromkeys(("contains", "startsWith", "endsWith", "matches"), ("string", _BOOLEAN)),
     **{name: ("string", replace(_TEXT, schemas=(_SPELT[name],))) for name in SPELLINGS},
     "words": ("string", _WORDS),
+    "commands": ("string array", Shape(frozenset({"array"}), schemas=({"items": COMMAND},))),
     "size": (_SIZED, _INTEGER),
     "int": ("number string timestamp", _INTEGER),
     "double": ("number string", Shape(frozenset({"number"}), exact="double")),

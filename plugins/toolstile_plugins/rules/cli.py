@@ -30,14 +30,21 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "show the decision of each policy on a call, and why; no handler runs",
         ("pay '{\"amount\": 501}'", "explain the decisions on a call"),
         ("pay - --request 'Pay Ann.'", "read the arguments from stdin"),
+        ("--command 'git status && rm -rf x'", "explain the commands of a shell line"),
     )
-    explain.add_argument("name", metavar="NAME", help="the tool")
+    explain.add_argument("name", nargs="?", metavar="NAME", help="the tool")
     explain.add_argument(
         "arguments",
         nargs="?",
         default="{}",
         metavar="JSON",
         help="its arguments, a JSON object; - for standard input",
+    )
+    explain.add_argument(
+        "--command",
+        dest="line",
+        metavar="LINE",
+        help="a shell line: show the verdict on each of its commands",
     )
     explain.add_argument("--request", action="append", metavar="TEXT", help="the user's request")
     explain.add_argument("--user", metavar="ID", help="the principal for whom the call runs")

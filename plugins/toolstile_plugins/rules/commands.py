@@ -7,7 +7,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
@@ -39,6 +39,7 @@ from toolstile_hookspecs.support.text import counted, printable, suggest
 from toolstile_plugins.record.reader import Recording, records_in
 from toolstile_plugins.record.replayer import Comparison, Replayer, registered, replayed
 from toolstile_plugins.record.schema import Decision as RecordedDecision
+from toolstile_plugins.rules.shell.policy import policies_of, strictest
 from toolstile_plugins.screen import Cell, Screen
 
 CONFIRMATION: Final = "requires_confirmation"
@@ -349,7 +350,38 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     return {"test": _test, "backtest": _backtest, "explain": _explain}[args.what](host, args)
 
 
+def _explain_line(host: HostHandle, args: argparse.Namespace) -> int:
+    """Show the verdict of each policy over commands on the commands of a shell line."""
+    policies = policies_of(host)
+    if not policies:
+        told = 'No policy is over commands. Add a table [[policies]] with kind = "command".'
+        raise ConfigurationError(told)
+    for policy in policies:
+        found = policy.judge(args.line)
+        worst = strictest(found)
+        if args.out is not None:
+            commands = [asdict(each) for each in found]
+            args.out.write({"policy": policy.name, "verdict": worst, "commands": commands})
+            continue
+        screen = Screen()
+        screen.line(f"{printable(policy.name)}: {worst}", "bold")
+        rows: list[list[Cell]] = [
+            [
+                (each.verdict, _STYLES[Verdict(each.verdict)]),
+                (printable(each.command), "bold"),
+                printable(each.rule),
+            ]
+            for each in found
+        ]
+        screen.table(("says", "command", "why"), rows)
+    return 0
+
+
 def _explain(host: HostHandle, args: argparse.Namespace) -> int:
+    if (args.name is None) is (args.line is None):
+        raise ConfigurationError("Give the NAME of a tool, or a shell line with --command.")
+    if args.line is not None:
+        return _explain_line(host, args)
     arguments = sys.stdin.read() if args.arguments == "-" else args.arguments
     if args.group and not args.user:
         raise ConfigurationError("--group needs --user: give --user ID, too.")

@@ -32,6 +32,7 @@ from toolstile_plugins.rules.helpers import (
     ARGUMENTS,
     SESSION,
     EvaluationFailed,
+    commands_of,
     host_of,
     mail_host_of,
     path_in,
@@ -146,13 +147,17 @@ def _environment(root: Path | None) -> Any:
     functions = [
         cel.FunctionDecl(
             name,
-            [cel.Overload(f"{name}{len(of)}", gives, of, of[0] is session, impl) for of in takes],
+            [
+                cel.Overload(f"{name}{at}", gives, of, of[0] is session, impl)
+                for at, of in enumerate(takes)
+            ],
         )
         for name, gives, takes, impl in (
             ("path", text, [[text]], partial(path_in, root)),
             ("host", text, [[text], [text, text]], host_of),
             ("mail_host", text, [[text]], mail_host_of),
             ("words", texts, [[text]], words_of),
+            ("commands", cel.Type.List(dyn), [[text], [cel.Type.List(dyn)]], commands_of),
             *(
                 (name, dyn, [[session, text]], partial(_read, at))
                 for at, name in enumerate(ON_SESSION)

@@ -6,7 +6,7 @@ import ipaddress
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,9 @@ class EvaluationFailed(Exception):
 def _object(**properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": [*properties]}
 
+
+COMMAND: Final = _object(program=_TEXT, words=_TEXTS, assignments=_TEXTS, redirections=_TEXTS)
+"""The schema of a command in `commands()`."""
 
 SCHEMAS: Final[Mapping[str, Schema]] = {
     "tool": _object(
@@ -171,6 +174,28 @@ def words_of(text: str) -> list[str]:
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     seen = "".join(char for char in plain if unicodedata.category(char) != "Cf")
     return re.findall(r"\w+", seen)
+
+
+def commands_of(line: str | Sequence[str]) -> list[dict[str, Any]]:
+    """Return the simple commands that a shell line would run; a list of words is one.
+
+    Raises `ValueError` if it is unknown which commands it runs.
+    """
+    # Late, because few rules are over commands.
+    from toolstile_plugins.rules.shell.lines import listed, parsed
+
+    read = listed(line) if not isinstance(line, str) else parsed(line)
+    if read.unknown:
+        raise ValueError(f"it is unknown which commands it runs: {read.unknown}. Write it plainly.")
+    return [
+        {
+            "program": "".join(word.text.rpartition("/")[2] for word in each.words[:1]),
+            "words": [word.text for word in each.words],
+            "assignments": [word.text for word in each.assignments],
+            "redirections": [f"{operator} {word.text}" for operator, word in each.redirections],
+        }
+        for each in read.commands
+    ]
 
 
 SPELLINGS: Final[Mapping[str, tuple[Callable[[str], str], str]]] = {

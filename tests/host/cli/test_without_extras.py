@@ -37,6 +37,7 @@ TRIED: list[tuple[list[str], str, str | None]] = [
         "[[policies]]\nkind = 'rule'\ntools = ['*']\nwhen = 'true'\neffect = 'ask'\nreason = 'x'",
         "rules",
     ),
+    (["tools"], "[[policies]]\nkind = 'command'\ntools = ['*']\nallow = ['ls']", "commands"),
     (["mcp"], "[plugins.metrics]\nport = 1", "metrics"),
     (["tools"], "[plugins.inbox]\npath = 'inbox.db'", "inbox"),
     (["approvals", "list"], "[plugins.inbox]\npath = 'inbox.db'", "inbox"),

@@ -192,7 +192,7 @@ def test_a_scheme_by_default_stands_in_the_rule(opened, scheme):
     assert "host() takes a scheme by default from the rule; write it out" in told
 
 
-PATH, URL, COMMAND = "Write path(", "Write host(", "in words(args."
+PATH, URL, COMMAND = "Write path(", "Write host(", "each of commands(args."
 RAW = [
     ("write_note", "args.path.startsWith('etc/')", PATH),
     ("write_note", "!args.path.contains('..')", PATH),
@@ -241,7 +241,7 @@ def test_what_the_language_does_not_take_is_told_with_a_remedy(opened, subtests)
         ("args.memo.startswith('x')", "did you mean startsWith?"),
         ("arg.memo == 'x'", "did you mean args?"),
         ("args.amount > 5 && True", "did you mean true?"),
-        ("len(args.memo) > 3", "there are all, contains, count"),
+        ("len(args.memo) > 3", "there are all, commands, contains, count"),
         ("session.count() > 1", "count() is called with other values than these"),
         ("now > '2020'", "give it values of types that it takes"),
         ("now.getHours('Europe/Berln') > 20", "Invalid timezone; correct 'Europe/Berln'"),

@@ -1,0 +1,1 @@
+"""Shell lines: their simple commands, and the policy `command` over these."""

@@ -1,0 +1,381 @@
+"""Shell lines as their simple commands, including the commands of wrappers and inner shells.
+
+Two readers must agree on a line: our scanner, and the grammar tree-sitter-bash. Each alone misses
+commands that shells run; a line on which they differ is unknown.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import Any, Final
+
+from toolstile_hookspecs import DefinitionError
+from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.rules.shell.programs import (
+    BUILTINS,
+    CARRIERS,
+    DECLARATIONS,
+    READ_ONCE,
+    SHELLS,
+    WRAPPERS,
+    is_protected,
+)
+from toolstile_plugins.rules.shell.scanner import (
+    ASSIGNMENT,
+    Scanner,
+    SimpleCommand,
+    Unreadable,
+    Word,
+)
+
+LONGEST: Final = 32_768
+"""The most bytes of a line that is read."""
+_DEEPEST: Final = 5
+_MOST: Final = 100
+_MOST_COMMANDS: Final = 1000
+_PROGRAM: Final = re.compile(r"[\w./+@~:-]+|\[")
+_PLAIN: Final = re.compile(r"[\w./:=@%+,^-]+|\{\}", re.ASCII)
+_RESERVED: Final = frozenset(
+    "if then else elif fi do done case esac while until for select in function { } ! [[ ]]".split()
+)
+_NAME: Final = re.compile(r"[a-z_]\w*", re.ASCII)
+_OPERAND: Final = r"""(?:"[^"`\\]*"|'[^']*'|[\w./:+@%=,-]+|\$[?\#])"""
+# Because some shells evaluate numbers, also that of -t, tests have few forms.
+_NUMBER: Final = r"(?:-?[0-9]+|\$[?#])"
+_TEST: Final = re.compile(
+    rf"(?:!\s+)?(?:(?:-[a-hknprsuwxzLSGNO]\s+)?{_OPERAND}"
+    rf"|{_OPERAND}\s+(?:==?|!=|-[no]t|-ef)\s+{_OPERAND}"
+    rf"|{_NUMBER}\s+-(?:eq|ne|lt|le|gt|ge)\s+{_NUMBER})",
+    re.ASCII,
+)
+_DECLARED: Final = re.compile(r"(?s)([A-Za-z_]\w*)(?:\+?=.*)?|-[fgrxv]", re.ASCII)
+HARMLESS_TARGETS: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+
+
+@dataclass(frozen=True, slots=True)
+class ShellLine:
+    """The simple commands that a line would run; with `unknown`, the reason, there may be more."""
+
+    commands: tuple[SimpleCommand, ...]
+    unknown: str = ""
+
+
+def listed(words: Sequence[str], assignments: Sequence[str] = ()) -> ShellLine:
+    """Return the commands of a list of words, which no shell reads."""
+    found = _Commands()
+    given = SimpleCommand(tuple(map(Word, words)), tuple(map(Word, assignments)))
+    found.guarded(found.add, given)
+    return found.line
+
+
+@lru_cache(maxsize=256)
+def parsed(text: str, assignments: tuple[str, ...] = ()) -> ShellLine:
+    """Return the commands of a line; `assignments` are variables that it begins with.
+
+    Raises `DefinitionError` if the library that reads lines is not installed.
+    """
+    _grammar()
+    found = _Commands()
+    if assignments:
+        given = SimpleCommand((), tuple(map(Word, assignments)))
+        found.guarded(found.add, given)
+    found.guarded(_read, text, found)
+    return found.line
+
+
+@cache
+def _grammar() -> tuple[Any, Any]:
+    try:
+        library: Any = importlib.import_module("tree_sitter")
+        grammar: Any = importlib.import_module("tree_sitter_bash")
+    except ImportError:
+        told = f"commands need a library that reads shell lines. {extra_remedy('commands')}"
+        raise DefinitionError(told) from None
+    return library.Parser, library.Language(grammar.language())
+
+
+@dataclass
+class _Commands:
+    """The commands found so far, those within wrappers among them."""
+
+    found: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
+    unknown: str = ""
+    depth: int = 0
+
+    @property
+    def line(self) -> ShellLine:
+        return ShellLine(tuple(self.found), self.unknown)
+
+    def guarded(self, action: Callable[..., object], *given: object) -> None:
+        """Call a function, and note why the line is unknown; commands found before stay."""
+        try:
+            action(*given)
+        except Unreadable as error:
+            self.unknown = self.unknown or str(error)
+        except RecursionError:
+            self.unknown = self.unknown or "it is nested too deeply"
+
+    def add(self, command: SimpleCommand) -> None:  # noqa: C901, PLR0912 - a case for each kind
+        """Add a command, and the commands that it runs by its words."""
+        self._bound()
+        if command.role == "loop":
+            name = command.assignments[0].text[:-1]
+            if _NAME.fullmatch(name) and not name.endswith("_proxy"):
+                return
+        for word in command.assignments:
+            name, value = re.split(r"\+?=", word.text, maxsplit=1)
+            if is_protected(name):
+                self._doubt(f"{name} changes which commands run")
+            if word.head is None and re.search(r"\[.*[$`]", value):
+                # Some variables are numbers, whose values are evaluated.
+                self._doubt("a value may run commands")
+        words = command.words
+        if not words:
+            self.found.append(command)
+            return
+        program, rest = words[0], words[1:]
+        name = program.text.rpartition("/")[2]
+        if program.head is not None or not _PROGRAM.fullmatch(program.text):
+            self._doubt("the name of a command is not written out")
+        if program.text in _RESERVED:
+            self._doubt(f"{program.text} stands in place of a command")
+        elif name in WRAPPERS:
+            self._unwrap(name, command)
+            return
+        elif name in SHELLS:
+            self._shell(command)
+            return
+        self.found.append(command)
+        if (fault := BUILTINS.get(name)) is not None:
+            given = "\0".join("$" if word.may_be_option else word.text for word in rest)
+            if re.search(fault, given, re.ASCII):
+                self._doubt(f"{name} may run or change commands")
+        if name in DECLARATIONS:
+            self._declare(rest)
+        elif name in {"test", "["}:
+            is_open = name == "[" and rest[-1:] != (Word("]"),)
+            text = " ".join(map(_quoted, rest[:-1] if name == "[" else rest))
+            if is_open or (text and not _TEST.fullmatch(text)):
+                self._doubt("a test may run commands; compare quoted values")
+        elif name in CARRIERS:
+            self._carry(name, rest)
+        elif name == "find":
+            self._executed(rest)
+
+    def _declare(self, words: Sequence[Word]) -> None:
+        for word in words:
+            found = _DECLARED.fullmatch(word.text if word.head is None else word.head)
+            if not found or word.splits or is_protected(found[1] or ""):
+                self._doubt("a declaration may change commands; quote its value")
+
+    def _doubt(self, reason: str) -> None:
+        self.unknown = self.unknown or reason
+
+    def _unwrap(self, name: str, command: SimpleCommand) -> None:  # noqa: C901
+        """Add a wrapper and the command behind its options."""
+        flags, valued, positionals = WRAPPERS[name]
+        words, at = command.words, 1
+        assignments = list(command.assignments)
+        while at < len(words):
+            text = words[at].text
+            if name == "command" and text in {"-v", "-V"}:
+                # It only looks the command up.
+                self.found.append(command)
+                return
+            if name == "env" and ASSIGNMENT.match(text):
+                assignments.append(words[at])
+            elif text[:1] != "-" or (text == "-" and not re.fullmatch(flags, text)):
+                if positionals == 0:
+                    break
+                positionals -= 1
+            elif text == "--":
+                at += 1 + positionals
+                break
+            elif re.fullmatch(valued, text):
+                at += 1
+            elif not re.fullmatch(flags, text):
+                self._doubt(f"{name} has an option that is not known here")
+            at += 1
+        options = {word.text.removeprefix("-I") for word in words[1:at]}
+        replaced = any(word.text.startswith("-I") for word in words[1:at])
+        if any(word.may_be_option for word in words[1:at]) or (
+            replaced and options.isdisjoint({"{}", "%"})
+        ):
+            self._doubt(f"an option of {name} is not written out")
+        inner = words[at:]
+        if name == "xargs":
+            more = Word("{}", "", splits=True)
+            given = tuple(more if replaced else word for word in inner[1:])
+            inner = (*inner[:1], *given, more)
+        if not words[at:]:
+            # Alone, exec redirects, and env prints.
+            self.found.append(command)
+            return
+        self.found.append(SimpleCommand(words, role=_role(words[0])))
+        self._deeper(self.add, replace(command, words=inner, assignments=(*assignments,)))
+
+    def _shell(self, command: SimpleCommand) -> None:
+        """Add a shell and the commands of its script, if that is written out."""
+        at, has_script, words = 1, False, command.words
+        while at < len(words) and re.fullmatch(r"[-+][ceuxl]+", words[at].text):
+            has_script = has_script or "c" in words[at].text
+            at += 1
+        script = words[at] if at < len(words) else Word("", "")
+        if has_script and script.head is None and script.text[:1] not in {"-", "+", ""}:
+            self.found.append(replace(command, role=_role(words[0])))
+            self._deeper(_read, script.text, self)
+            return
+        self.found += [command, SimpleCommand(words[at:], role="carried")]
+        is_file = re.fullmatch(r"(?!/dev/|/proc/|[-+])[\w./~@:+-]+", script.text)
+        if script.text != "--version" and (has_script or script.head is not None or not is_file):
+            self._doubt("a shell gets a script that is not written out")
+
+    def _deeper(self, action: Callable[..., object], *given: object) -> None:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise Unreadable("it is nested too deeply")
+        action(*given)
+        self.depth -= 1
+
+    def _carry(self, name: str, words: Sequence[Word]) -> None:
+        """Add all commands that words may be, for a program that runs some of its words."""
+        before = CARRIERS[name]
+        programs = [word.text.rpartition("/")[2] for word in words]
+        is_read_again = not READ_ONCE.issuperset((name, *CARRIERS.keys() & programs))
+        begins = [at + 1 for at, word in enumerate(words) if re.fullmatch(before, word.text)]
+        if before and not begins:
+            return
+        if len(words) > _MOST:
+            raise Unreadable(f"a program runs one of more than {_MOST} words")
+        for at in range(begins[0] if before else 0, len(words)):
+            word = words[at]
+            self.found.append(SimpleCommand(tuple(words[at:]), role="carried"))
+            inner = _Commands(depth=self.depth + 1)
+            if word.head is not None or inner.depth > _DEEPEST:
+                self._doubt("a program runs words that are not written out")
+            elif programs[at] in {"find", *SHELLS, *WRAPPERS}:
+                inner.guarded(inner.add, SimpleCommand(tuple(words[at:])))
+            elif not is_read_again or _PLAIN.fullmatch(word.text):
+                continue
+            elif at + 1 < len(words):
+                self._doubt("a further shell may read the words")
+            else:
+                inner.guarded(_read, word.text, inner)
+                if not inner.found:
+                    self._doubt("a further shell may read the words")
+            self.unknown = self.unknown or inner.unknown
+            self.found += [replace(each, role="carried") for each in inner.found]
+            self._bound()
+
+    def _bound(self) -> None:
+        if len(self.found) > _MOST_COMMANDS:
+            raise Unreadable(f"it runs more than {_MOST_COMMANDS} commands")
+
+    def _executed(self, words: Sequence[Word]) -> None:
+        """Add the commands that `find` runs."""
+        texts = [word.text for word in words]
+        for at, text in enumerate(texts):
+            if text in {"-exec", "-execdir", "-ok", "-okdir"}:
+                ends = [place for place in range(at, len(texts)) if texts[place] in {";", "+"}]
+                inner = words[at + 1 : ends[0] if ends else None]
+                files = Word("{}", "", splits=True)
+                given = tuple(files if "{}" in each.text else each for each in inner)
+                self._deeper(self.add, SimpleCommand(given))
+
+
+def _role(program: Word) -> str:
+    """Return the role of a wrapper: one in another directory may be any program."""
+    is_known = program.text.rpartition("/")[0] in {"", "/bin", "/usr/bin"}
+    return "wrapper" if is_known else ""
+
+
+def _quoted(word: Word) -> str:
+    """Return a word of a test as its pattern has it."""
+    if word.head is None and re.fullmatch(r"[\w./:+@%=,!?#-]+", word.text, re.ASCII):
+        return word.text
+    if word.splits or '"' in word.text or "\\" in word.text or "`" in word.text:
+        return word.text if re.fullmatch(r"\$[?#]", word.text) else "("
+    if word.head is not None and re.search(r"[*?\[]", word.text):
+        return "("
+    return f'"{word.text}"'
+
+
+# Because a newer grammar may have nodes with other meanings, others make a line unknown.
+_KNOWN: Final = frozenset(
+    "program list pipeline compound_statement subshell do_group if_statement elif_clause"
+    " else_clause while_statement case_statement case_item function_definition negated_command"
+    " for_statement redirected_statement command command_name variable_assignment"
+    " variable_assignments declaration_command unset_command test_command unary_expression"
+    " binary_expression parenthesized_expression test_operator command_substitution"
+    " process_substitution file_redirect heredoc_redirect herestring_redirect heredoc_start"
+    " heredoc_body heredoc_content heredoc_end file_descriptor string string_content raw_string"
+    " ansi_c_string concatenation word number expansion simple_expansion arithmetic_expansion"
+    " brace_expression variable_name special_variable_name regex extglob_pattern comment"
+    " postfix_expression".split()
+)
+_PROGRAMS: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
+
+
+def _read(text: str, found: _Commands) -> None:
+    """Add the commands of a text, and raise `Unreadable` unless both readers agree on them."""
+    source = _checked(text)
+    # Each byte is a character, so that the offsets of both readers agree.
+    scan = Scanner(source.decode("latin-1"))
+    found.guarded(scan.scan)
+    for command in scan.commands:
+        found.guarded(found.add, _decoded(command))
+    # A parser belongs to one thread.
+    parser, language = _grammar()
+    root = parser(language).parse(source).root_node
+    if root.has_error:
+        raise Unreadable("it is not written as bash reads it")
+    extents, programs, substitutions = set[tuple[int, int]](), set[int](), set[int]()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        extents.add((node.start_byte, node.end_byte))
+        if node.is_named and node.type not in _KNOWN:
+            raise Unreadable(f"{node.type.replace('_', ' ')}s are not read here")
+        if node.type.endswith("_substitution"):
+            substitutions.add(node.start_byte)
+        elif node.type in _PROGRAMS:
+            name = node.child_by_field_name("name")
+            programs.add((name or node).start_byte)
+    if substitutions != scan.substitutions or programs != scan.programs:
+        raise Unreadable("its commands can be read in two ways")
+    if not scan.words <= extents:
+        raise Unreadable("its words can be read in two ways")
+
+
+def _decoded(command: SimpleCommand) -> SimpleCommand:
+    def of(word: Word) -> Word:
+        # A word may end within a character only in a line that the grammar refuses, too.
+        head = word.head and word.head.encode("latin-1").decode("utf-8", "replace")
+        return Word(word.text.encode("latin-1").decode("utf-8", "replace"), head, word.splits)
+
+    return SimpleCommand(
+        tuple(map(of, command.words)),
+        tuple(map(of, command.assignments)),
+        tuple((operator, of(target)) for operator, target in command.redirections),
+        command.role,
+    )
+
+
+def _checked(text: str) -> bytes:
+    """Return a line as bytes."""
+    for char in text:
+        category = unicodedata.category(char)
+        if char not in "\n\t" and category in {"Cc", "Cf", "Cs", "Zl", "Zp"}:
+            raise Unreadable("it has a control character")
+        if category == "Zs" and char != " ":
+            raise Unreadable("it has a blank that shells do not read as one")
+    found = text.encode()
+    if len(found) > LONGEST:
+        raise Unreadable("it is too long")
+    return found

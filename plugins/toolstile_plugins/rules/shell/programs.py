@@ -1,0 +1,254 @@
+"""Tables of programs: options that an allow does not cover, wrappers, builtins, variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+from toolstile_plugins.rules.shell.scanner import Word
+
+OPTIONS: Final[Mapping[str, str]] = {
+    "awk gawk mawk nawk": "-f -i -l -e -E -o -p -d -D -W --file --include --load --exec --source"
+    " --pretty-print --profile --dump-variables *system* *getline* *|* *>* *@*",
+    "black": "--config --code -c",
+    "cargo": "run r test t bench --config -Z +* fix miri --manifest-path --*-dir",
+    "coverage": "--rcfile -o -d --data-file --directory",
+    "cc gcc c++ g++ clang clang++": "-o -B -wrapper -fplugin* -specs* -W* -X* @* -save-temps",
+    "curl": "-o -O -J -K -T -D -c -w --output --output-dir --remote-* --config --upload-file"
+    " --dump-header --cookie-jar --trace* --stderr --hsts --alt-svc --etag-save --libcurl --engine",
+    "date": "-s --set [0-9]*",
+    "docker podman": "run exec cp build buildx compose load save export import plugin --config -H"
+    " --host -c --context --output -o --iidfile --cidfile --metadata-file",
+    "eslint": "-o -f -c --output-file --fix* --plugin --rulesdir --config --format --parser --init"
+    " --resolve-plugins-relative-to --cache*",
+    "export local readonly declare typeset": "*=*",
+    "fd fdfind": "-x -X --exec --exec-batch",
+    "file": "-C -m -z -Z --compile --magic-file",
+    "find": "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls",
+    "gh": "-w -e --web --editor alias extension ext api --hostname",
+    "git": "-c --config-env --exec-path --output --output-directory --ext-diff --textconv -O"
+    " --open-files-in-pager --exec --upload-pack --receive-pack --git-dir --work-tree --template"
+    " --namespace --super-prefix --extcmd --filters config difftool mergetool foreach run"
+    " filter-branch daemon instaweb send-email credential* *::*",
+    "git:archive": "-o",
+    "git:bundle": "create",
+    "git:clone": "-u",
+    "git:fast-export": "--export-marks",
+    "git:format-patch": "-o",
+    "git:rebase": "-x -i",
+    "go gofmt": "run generate tool -exec -toolexec --o -vettool -overlay -modfile -pkgdir -compiler"
+    " --C -ldflags -gcflags -asmflags -gccgoflags -cpuprofile -memprofile -blockprofile"
+    " -mutexprofile -coverprofile -trace -outputdir -test.* --w --u",
+    "jest vitest": "-c --config --outputFile --coverageDirectory --globalSetup --setupFiles*"
+    " --runner --testRunner --reporters --reporter --transform --resolver --environment",
+    "kubectl": "exec run cp debug attach proxy port-forward edit plugin --kubeconfig --cache-dir"
+    " --profile-output",
+    "lua luajit tclsh guile racket julia Rscript R": "-e -c -E --eval* -",
+    "groovy scala octave gnuplot ghc ghci deno": "-e -c -E --eval* eval -",
+    "sqlite psql mysql m dc bc gdb lldb expect socat osascript": "*",
+    "strace ltrace": "-o --output",
+    "less more man": "-o -O -k -P -H --log-file --lesskey* --pager --html +*",
+    "make gmake": "-f -C -I -E --file --makefile --directory --eval --include-dir *=*",
+    "mypy": "--python-executable --config-file --install-types --junit-xml --*-report --cache-dir"
+    " --shadow-file --custom-typeshed-dir",
+    "node": "-e -p -r -C - --eval --print --require --import --loader --experimental-loader --run"
+    " --env-file* --redirect-warnings --trace-event-file-pattern --test-reporter* --cpu-prof*"
+    " --heap* --build-snapshot --openssl-config --report* --diagnostic-dir --inspect*",
+    "npm": "ru* ur* ex* x t t[es]* st* res* explore edit -c --call --script-shell"
+    " --node-options --*config --registry --prefix -C --git --editor --viewer --browser --init*",
+    "perl": "-e -E -i -M -m -I -d -x -C -",
+    "php": "-r -B -R -E -F -d -c -a -S -z -",
+    "pylint flake8 pyright bandit isort": "-o -c -p --rcfile --load-plugins --init-hook --output*"
+    " --config* --append-config --pythonpath --createstub --settings-* --sp --venv*",
+    "tox nox pre-commit": "exec e -c -x -f --override --conf* --workdir --root --noxfile --config"
+    " --*pythons try-repo devenv",
+    "pip": "-C --target -t --root --prefix --report --log --python --src --cache-dir"
+    " --config-settings --cert",
+    "pnpm yarn bun": "-* run exec x dlx test start node create",
+    "poetry": "-C -P --directory --project",
+    "prettier": "--write -w --plugin --config --cache*",
+    "pytest py.test": "-p -o -c -config-file -override-ini -rootdir -confcutdir -basetemp"
+    " --junit* -debug -pastebin -report-log -cov-report -cov-config -pdbcls -html --json*",
+    "python pypy": "-c -m -i -",
+    "rg": "--pre --hostname-bin",
+    "rsync scp sftp": "-e -o -F -S -D -M --rsh --rsync-path --log-file --*-dir --remove-source*"
+    " --del* --write-batch --only-write-batch",
+    "ruby": "-e -i -r -x -S -I -C -",
+    "ruff": "--fix* --unsafe-fixes --add-noqa --output-file -o --config --cache-dir",
+    "sed gsed": "-e -f -i -l -s --expression --file --in-place --line-length",
+    "sort": "-o -T --output --compress-program --temporary-directory",
+    "shuf tree": "-o -R --output",
+    "ssh": "-o -F -E -I -J -L -R -D -w -W -S",
+    "tar bsdtar": "-I -F --use-compress-program --to-command --checkpoint-action --info-script"
+    " --new-volume-script --rsh-command --rmt-command --index-file --volno-file",
+    "tsc": "--outFile --outDir --declarationDir --tsBuildInfoFile --generate*",
+    "uv": "run tool x pip -p --python --directory --project --config-file --script",
+    "vi vim nvim ex ed emacs": "*",
+    "wget": "-O -o -a -e -i -P -U --output-* --append-output --execute --input-file --config"
+    " --directory-prefix --use-askpass --post-file --body-file --save-* --warc-* --rejected-log",
+    "yq": "-i -s --inplace --in-place --split-exp*",
+    "zip unzip 7z": "-T -d -O -b -m --unzip-command --temp-path --logfile-path",
+}
+"""Options, and words as globs, that write a file or run a program, by program or subcommand."""
+
+SCRIPTS: Final[Mapping[str, str]] = {
+    # `w` writes files, and `e` runs programs; so only these scripts are known to do neither.
+    "sed gsed": r"(?:[0-9]+|\$)?(?:,(?:[0-9]+|\$))?[pdq=]|/(?:[^/\\\n\[]|\\[^\n])*/[pd]"
+    r"|s([/|,])(?:(?!\1)[^\\\n\[]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpI0-9]*",
+    "tar bsdtar": r"[^IF]*",
+    "pnpm yarn bun": "add|install|i|ls|list|info|why|audit|outdated|remove",
+}
+"""Patterns of the only first words besides options that an allow covers, by program."""
+
+Wrapper = tuple[str, str, int]
+WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    "builtin": ("(?!)", "(?!)", 0),
+    "command": ("-p", "(?!)", 0),
+    "coproc": ("(?!)", "(?!)", 0),
+    "env": (r"-i|-0|-|-u\w+|--unset=\w+|--ignore-environment|--null", "-u|--unset", 0),
+    "exec": ("-[cl]+", "-a", 0),
+    "nice": (r"-n?-?\d+|--adjustment=-?\d+", "-n|--adjustment", 0),
+    "nohup": ("(?!)", "(?!)", 0),
+    "setsid": ("-[cfw]+|--ctty|--fork|--wait", "(?!)", 0),
+    "stdbuf": (r"-[ioe]\w+|--(?:input|output|error)=\w+", "-[ioe]|--(?:input|output|error)", 0),
+    "time": ("-p", "(?!)", 0),
+    "timeout": (
+        r"-[fpv]+|-[ks][\w.]+|--(?:foreground|preserve-status|verbose|(?:kill-after|signal)=.+)",
+        "-[ks]|--kill-after|--signal",
+        1,
+    ),
+    "xargs": (
+        r"-[0rtx]+|-[nPLd].+|-I(?:\{\}|%)|--(?:null|no-run-if-empty|(?:max-\w+|delimiter)=.+)",
+        "-[nPLdI]|--max-args|--max-procs|--delimiter",
+        0,
+    ),
+}
+"""Programs that run the command in their words: options, those with a value, words before it."""
+
+_ALWAYS: Final = (
+    "sudo doas su ssh chroot unshare nsenter runuser systemd-run flock watch parallel busybox"
+    " toybox strace ltrace script entr npx pnpx bunx uvx nix-shell at batch wsl cmd powershell pwsh"
+    " caffeinate ionice chrt taskset prlimit unbuffer catchsegv valgrind perf gdb trap eval fish"
+    " csh tcsh noglob nocorrect dbus-run-session setpriv fakeroot proxychains torsocks xvfb-run"
+    " start-stop-daemon annotate-output dotenv hyperfine pkexec gosu su-exec firejail dumb-init"
+    " tini rlwrap torify numactl cgexec cpulimit sg capsh bwrap flatpak snap lxc mosh autossh"
+    " eatmydata xterm"
+)
+CARRIERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_ALWAYS.split(), ""),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "kubectl", "oc"), "run|exec|debug|create"),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), "exec|x|dlx|run|-c|--call"),
+    **dict.fromkeys(("uv", "poetry", "pipenv", "hatch", "pdm", "rye", "conda"), "run|tool|x"),
+    **dict.fromkeys(("mamba", "pixi", "direnv", "bundle", "vagrant"), "run|exec|ssh|-c"),
+    **dict.fromkeys(("nix", "cargo", "go"), "-c|--command|-?-exec|-?-toolexec"),
+    **dict.fromkeys(("tmux", "screen"), "new.*|send.*|run.*|-dm|if.*|split.*|respawn.*"),
+    **dict.fromkeys(("fd", "fdfind"), "-[xX]|--exec|--exec-batch"),
+    "git": "foreach|run|-x|--exec|--extcmd|-c",
+}
+"""Programs that run some of their words, here or elsewhere; a deny looks at each of these.
+
+The pattern is that of a word before these; without one, they begin behind the program.
+"""
+
+READ_ONCE: Final = frozenset(
+    "sudo doas docker podman nerdctl kubectl oc npx pnpx bunx uvx uv poetry pipenv hatch pdm rye"
+    " conda mamba pixi bundle cargo go fd fdfind direnv".split()
+)
+"""Programs among them that give the words to no shell, which would read them again."""
+
+SHELLS: Final = frozenset("sh bash dash ash ksh mksh zsh rbash".split())
+
+DECLARATIONS: Final = frozenset("export local readonly declare typeset unset".split())
+
+_NEVER: Final = (
+    "eval source . trap alias unalias hash enable bind complete compgen compopt fc history mapfile"
+    " readarray let getopts shopt suspend logout autoload zmodload emulate functions foreach repeat"
+    " noglob nocorrect vared print sched zle - disable setopt unsetopt integer float nameref"
+    # These read a script from elsewhere, or in another language.
+    " su fish csh tcsh cmd powershell pwsh nix-shell chroot unshare nsenter parallel at batch"
+)
+BUILTINS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_NEVER.split(), ""),
+    "jobs": r"\$|-\w*x",
+    "ssh": r"\A(?:-[^\0]*\0?)*[^\0-][^\0]*\Z",  # without a command it reads a script
+    "sudo": r"(?:\A|\0)-[a-zA-Z]*[si]|(?:\A|\0)--(?:login|shell)",
+    "printf": r"\A(?:-v|\$)",
+    "read": r"\A(?!(?:-[rs]+\0)*(?:-p\0[^\0$]*\0)?(?:(?!\w*proxy)[a-z_]\w*(?:\0|\Z))+\Z)",
+    "set": r"\A(?!(?:[-+][eux]*(?:o\0pipefail)?(?:\0|\Z))*\Z)",
+    "wait": r"\$|-\w*p",
+}
+"""Builtins, and programs like them, with the words, joined by NUL, that make a line unknown."""
+
+_PROTECTED: Final = re.compile(
+    r"PATH|IFS|ENV|BASH_\w+|BASHOPTS|SHELLOPTS|PS[0-4]|PROMPT\w*|S?RANDOM|SECONDS|OPTIND|HISTCMD|LINENO|CDPATH|FPATH|ZDOTDIR|HOME|SHELL"
+    r"|LD_\w+|DYLD_\w+|GIT_\w+|PYTHON\w*|PERL\w*|RUBY\w+|NODE_\w+|JAVA_TOOL_OPTIONS|GLOBIGNORE"
+    r"|\w*_WRAPPER|\w*PAGER|\w*EDITOR|VISUAL|BROWSER|LESS\w+|MAKEFLAGS|EXECIGNORE|GCONV_PATH"
+)
+
+
+def is_protected(name: str) -> bool:
+    """Tell whether a variable changes which commands run.
+
+    Example:
+        >>> is_protected("PATH"), is_protected("GIT_PAGER"), is_protected("CI")
+        (True, True, False)
+    """
+    return _PROTECTED.fullmatch(name) is not None
+
+
+def uncovered(words: Sequence[Word], options: Mapping[str, Sequence[str]]) -> set[int]:
+    """Return the places of words that write a file or run a program, by the tables."""
+    names = [_name_of(word) for word in words]
+    keys = {names[0], *(f"{names[0]}:{name}" for name in names)}
+    if names[0] in {"python", "coverage"} or names[0] in CARRIERS:
+        keys.update(names)
+    texts = [text for key, text in OPTIONS.items() if not keys.isdisjoint(key.split())]
+    entries = [each for text in texts for each in text.split()]
+    entries += (each for key in keys for each in options.get(key, ()))
+    script = next((text for key, text in SCRIPTS.items() if names[0] in key.split()), None)
+    if not entries and script is None:
+        return set()
+    places = range(1, len(words))
+    found = {at for at in places if words[at].may_be_option or _is_among(words[at], entries)}
+    plain = next((at for at in places if not words[at].text.startswith("-")), None)
+    if script is not None and plain is not None:
+        word = words[plain]
+        if word.head is not None or not re.fullmatch(script, word.text):
+            found.add(plain)
+    return found
+
+
+def _name_of(word: Word) -> str:
+    """Return the name of a program, without its directory and its version."""
+    name = word.text.rpartition("/")[2].removesuffix(".exe")
+    return re.sub(r"(?<=[a-z+])[-.0-9]+\Z", "", name)
+
+
+def _is_among(word: Word, entries: Iterable[str]) -> bool:
+    text = word.text
+    if text == "--":
+        return False
+    if not text.startswith("-"):
+        others = [each for each in entries if not each.startswith("-")]
+        if word.head is not None:
+            return any("*" in each or each.startswith(word.head) for each in others)
+        return any(fnmatchcase(text, each) for each in others)
+    name = text.lstrip("-").partition("=")[0].casefold()
+    for each in entries:
+        bare = each.lstrip("-").casefold()
+        if not each.startswith("-"):
+            found = each == "*"
+        elif "*" in each:
+            found = fnmatchcase(name, bare)
+        elif len(each) == len("-o"):
+            # Short options may stand together in a word.
+            found = not text.startswith("--") and each[1] in text
+        else:
+            # Programs may take the beginning of a long option, with two dashes, for the whole.
+            is_long = each.startswith("--") and text.startswith("--")
+            found = name == bare or (is_long and bare.startswith(name))
+        if found:
+            return True
+    return False
