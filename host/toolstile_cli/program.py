@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from toolstile.host import Host
-from toolstile.settings import load
+from toolstile.settings import Settings, load
 from toolstile_cli.commands.run import host_for, named_plugins
 from toolstile_cli.console import json_lines
 from toolstile_cli.errors import (
@@ -173,13 +173,13 @@ def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
     """Return the host; where help is asked for, None and a warning if there can be none."""
     options: dict[str, Any] = {"timeout": common.timeout} if hasattr(common, "timeout") else {}
     try:
-        if rest[:1] == ["check"]:
-            # A configured file with a fault is reported, and does not keep others from loading.
-            settings = load(config=common.config)
+        if (name := "".join(rest[:1])) in {"check", "wrap", "unwrap"}:
+            # `check` reports faulty files. Clients start `wrap` anywhere, so it looks for no file.
+            settings = load(config=common.config) if name == "check" else Settings()
             files = (*settings.plugin_files, *named_plugins(common))
             settings = settings.replaced(plugin_files=files)
             return Host(settings=settings, block=common.block, **options)
-        unused = {*LOOKING.get("".join(rest[:1]), ())} - {*map(str, common.plugin)}
+        unused = {*LOOKING.get(name, ())} - {*map(str, common.plugin)}
         if rest[:2] == ["ledger", "reconcile"]:
             unused.clear()  # it asks tools
         common.block = [*common.block, *unused]

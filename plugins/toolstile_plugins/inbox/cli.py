@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from toolstile_plugins.cli_support import late, subcommands
@@ -14,6 +16,7 @@ _HELP: Final = """\
 examples:
   toolstile approvals list                                 list the pending questions
   toolstile approvals list --watch                         and wait for new questions
+  toolstile approvals --wrapped list                       list the questions of `toolstile wrap`
   toolstile approvals show 3f1c9a7d2b4e                    show everything needed to decide
   toolstile approvals approve 3f1c9a7d2b4e                 let the call run, or keep its changes
   toolstile approvals approve 3f1c9a7d2b4e --always tool   also approve later calls of the tool
@@ -47,6 +50,8 @@ _COMMANDS: Final = {
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
+    text = "the questions of `toolstile wrap`, whatever the configuration says"
+    parser.add_argument("--wrapped", action="store_true", help=text)
     add = subcommands(parser)
     listing = add(
         "list",
@@ -103,6 +108,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def wrapped() -> Path:
+    """Return the file of the questions about the calls of wrapped MCP servers."""
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state, "toolstile/wrap/inbox.db").expanduser().absolute()
+
+
 def commands(command: type[Command]) -> list[Command]:
     return [
         command(
@@ -110,6 +121,7 @@ def commands(command: type[Command]) -> list[Command]:
             help="list and answer the questions of calls that need approval",
             run=late("toolstile_plugins.inbox.commands:run_command"),
             configure=_configure,
+            settings=lambda args: {"plugins.inbox.path": str(wrapped())} if args.wrapped else {},
             purpose=lambda args: "call" if args.what == "resume" else "look",
         )
     ]

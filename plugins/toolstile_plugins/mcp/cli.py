@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from toolstile_plugins.cli_support import needing, subcommands
+from toolstile_plugins.cli_support import late, needing, subcommands
 
 if TYPE_CHECKING:
     from toolstile_hookspecs import Command, HostHandle
@@ -23,6 +24,30 @@ examples:
   toolstile mcp check --accept files     accept the current tools of a server
   toolstile mcp import .mcp.json         print a client's servers as tables for toolstile.toml
 """
+_WRAP_EXAMPLES: Final = """\
+examples:
+  toolstile wrap -- npx -y @modelcontextprotocol/server-filesystem .    run one server
+  toolstile wrap --allow 'echo*' -- ./server       let some tools run without a question
+  toolstile wrap --http https://example.org/mcp    wrap a server over HTTP
+  toolstile wrap --in .mcp.json                    wrap all servers in a client's file
+  toolstile wrap --client codex                    wrap them in the file where Codex has them
+"""
+_UNWRAP_EXAMPLES: Final = """\
+examples:
+  toolstile unwrap --in .mcp.json    restore the file, or take out our lines if it was edited
+  toolstile unwrap --client codex    the same in the file where Codex has its servers
+"""
+CLIENTS: Final = {
+    "claude-code": ".mcp.json",
+    "claude-user": "~/.claude.json",
+    "codex": "~/.codex/config.toml",
+    "cursor": ".cursor/mcp.json",
+    "gemini": ".gemini/settings.json",
+    "vscode": ".vscode/mcp.json",
+    "windsurf": "~/.codeium/windsurf/mcp_config.json",
+    "zed": "~/.config/zed/settings.json",
+}
+"""The files of clients' servers."""
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -93,8 +118,78 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     return serve(host, settings.serve, args)
 
 
+def _configure_wrap(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _WRAP_EXAMPLES
+    parser.add_argument(
+        "server", nargs="*", metavar="COMMAND", help="the server's command, after --"
+    )
+    parser.add_argument("--http", metavar="URL", help="a server over streamable HTTP in its place")
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME: VALUE",
+        help="with --http: a header; ${NAME} in it is a variable of the environment",
+    )
+    parser.add_argument("--name", metavar="NAME", help="the server's name in questions and records")
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="TOOL",
+        help="run this tool without a question; also a glob",
+    )
+    _name_file(parser, "in place of a command: wrap the servers in a client's file")
+
+
+def _configure_unwrap(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _UNWRAP_EXAMPLES
+    _name_file(parser, "the client's file")
+
+
+def _name_file(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--in", dest="file", type=Path, metavar="FILE", help=text)
+    parser.add_argument(
+        "--client",
+        dest="file",
+        type=_file_of,
+        metavar="NAME",
+        help=f"the file where this client has its servers: {', '.join(CLIENTS)}",
+    )
+
+
+def _file_of(client: str) -> Path:
+    if client not in CLIENTS:
+        raise argparse.ArgumentTypeError(f"{client!r} is not one of {', '.join(CLIENTS)}")
+    return Path(CLIENTS[client])
+
+
+def _wrap_settings(args: argparse.Namespace) -> Mapping[str, Any]:
+    if args.server or args.http:
+        # Because the parsers need no library, this import is late.
+        from toolstile_plugins.mcp.wrap.command import settings_of
+
+        return settings_of(args)
+    return {}
+
+
 def commands(command: type[Command]) -> list[Command]:
     return [
+        command(
+            name="wrap",
+            help="put one MCP server behind rules, or all servers of a client",
+            run=late("toolstile_plugins.mcp.wrap.command:run_wrap"),
+            configure=_configure_wrap,
+            settings=_wrap_settings,
+            purpose=lambda args: "serve" if args.server or args.http else "look",
+        ),
+        command(
+            name="unwrap",
+            help="take the wrapping out of a client's file",
+            run=late("toolstile_plugins.mcp.wrap.files:unwrap"),
+            configure=_configure_unwrap,
+            purpose="look",
+        ),
         command(
             name="mcp",
             help="serve the tools to MCP clients, and check the servers behind the gateway",
@@ -105,5 +200,5 @@ def commands(command: type[Command]) -> list[Command]:
             purpose=lambda args: (
                 "serve" if args.what is None else "call" if args.what == "check" else "look"
             ),
-        )
+        ),
     ]

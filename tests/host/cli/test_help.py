@@ -40,7 +40,9 @@ OFFERED = (
     "replay",
     "sessions",
     "undo",
+    "unwrap",
     "worker",
+    "wrap",
 )
 """The commands of plugins."""
 ALL = (*COMMANDS, *OFFERED, *BENEATH)

@@ -57,7 +57,9 @@ LOOKING: dict[str, tuple[list[str], int]] = {
     "sessions show": (["none"], 2),
     "sessions export": (["none"], 2),
     "sessions delete": (["none"], 2),
+    "unwrap": ([], 2),
     "worker": (["--tools", "desk"], 0),
+    "wrap": ([], 2),
 }
 """The commands of plugins that only look, with arguments and exit status."""
 

@@ -259,24 +259,12 @@ class Upstream:
             await self.connection.client()
         except ServerFault as fault:
             raise self._calling.unreachable(str(fault)) from fault
-        shown = one_line(definition.name, 80)
-        if not self.standing.settles(call_key(context), definition.name):
-            return ToolResult.error(
-                f"{shown} has changed since it was approved, so nothing was sent to the MCP server "
-                f"{self.name}. Retry: a person is then asked about it."
-            )
+        refused = refusal_of(self.name, self.standing, definition, params, context)
         now = self.standing.found(definition.name)
-        if now is None:
-            return ToolResult.error(
-                f"The MCP server {self.name} has no tool {shown} any more. It cannot be called; do "
-                "without it."
-            )
-        if now.digest != definition.digest:
+        if now is not None and now.digest != definition.digest:
             await self._changed(self)
-            if told := misfit(now, params):
-                return ToolResult.error(
-                    f"{shown} takes other arguments since it has changed; nothing was sent. {told}"
-                )
+        if refused is not None or now is None:
+            return ToolResult.error(refused or "")
         return await self._calling.send(now, params, context, reporter(context, home))
 
     # --- as a plugin ---
@@ -324,6 +312,27 @@ class Upstream:
                     for_operator=str(fault),
                 ) from fault
         return catalog.get(name)
+
+
+def refusal_of(
+    server: str, standing: Standing, definition: Definition, params: Any, context: ToolContext
+) -> str | None:
+    """Return why a call must not be sent to a server whose tool has changed, or None."""
+    shown = one_line(definition.name, 80)
+    if not standing.settles(call_key(context), definition.name):
+        return (
+            f"{shown} has changed since it was approved, so nothing was sent to the MCP server "
+            f"{server}. Retry: a person is then asked about it."
+        )
+    now = standing.found(definition.name)
+    if now is None:
+        return (
+            f"The MCP server {server} has no tool {shown} any more. It cannot be called; do "
+            "without it."
+        )
+    if now.digest != definition.digest and (told := misfit(now, params)):
+        return f"{shown} takes other arguments since it has changed; nothing was sent. {told}"
+    return None
 
 
 def misfit(definition: Definition, params: Any) -> str | None:

@@ -166,6 +166,7 @@ _IS_HTTP: Final = re.compile(r"https?:|(?![A-Za-z][A-Za-z0-9+.-]*:)", re.IGNOREC
 """A URL over HTTP, or one whose scheme a variable has."""
 _COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING: Final = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
+_INK: Final = re.compile(r"\S")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -210,7 +211,7 @@ def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
         raise ConfigurationError(f"{file} is YAML, which is not read here. Convert it to JSON.")
     try:
         text = file.read_text("utf-8-sig")
-        held: Any = tomllib.loads(text) if file.suffix == ".toml" else json.loads(_plain(text))
+        held: Any = tomllib.loads(text) if file.suffix == ".toml" else json.loads(blanked(text))
     except (OSError, ValueError, RecursionError) as error:
         msg = f"{file} cannot be read: {_reason(error)}. Name a client's file, such as .mcp.json."
         raise ConfigurationError(msg) from error
@@ -466,11 +467,11 @@ class _Hiding:
         return f"${{{variable}}}"
 
 
-def _plain(text: str) -> str:
-    """Return JSON without the comments and trailing commas that some clients allow."""
+def blanked(text: str) -> str:
+    """Return JSON with blanks for the comments and trailing commas that some clients allow."""
 
     def kept(found: re.Match[str]) -> str:
-        return found[0] if found[0].startswith('"') else ""
+        return found[0] if found[0].startswith('"') else _INK.sub(" ", found[0])
 
     return _TRAILING.sub(kept, _COMMENT.sub(kept, text))
 

@@ -396,6 +396,7 @@ class Program:
     env: Mapping[str, str] = field(repr=False)
     cwd: str | None
     max_message: int  # in bytes
+    is_heard: bool = False  # whether its standard error is that of this process
     said: deque[str] = field(default_factory=lambda: deque[str](maxlen=REMEMBERED))
     """The last lines it has written beside its messages."""
 
@@ -408,7 +409,7 @@ async def program_streams(program: Program) -> AsyncGenerator[TransportStreams]:
         *program.args,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stderr=None if program.is_heard else asyncio.subprocess.PIPE,
         env={**get_default_environment(), **program.env},
         cwd=program.cwd,
         limit=program.max_message,
@@ -416,13 +417,13 @@ async def program_streams(program: Program) -> AsyncGenerator[TransportStreams]:
         start_new_session=True,
     )
     stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
-    assert stdin is not None and stdout is not None and stderr is not None  # noqa: S101, PT018 - pipes
+    assert stdin is not None and stdout is not None  # noqa: S101, PT018 - pipes
     to_session, from_server = anyio.create_memory_object_stream[Item](0)
     to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = [
         asyncio.create_task(_read(stdout, program, to_session)),
         asyncio.create_task(_write(stdin, from_session, to_session)),
-        asyncio.create_task(_listen(stderr, program.said)),
+        *([] if stderr is None else [asyncio.create_task(_listen(stderr, program.said))]),
     ]
     try:
         yield from_server, _Patient(to_server)
@@ -566,7 +567,7 @@ async def _end(
     tasks: Sequence[asyncio.Task[None]],
 ) -> None:
     """Close a program's input, and end it and its children if it does not end by itself."""
-    reading, writing, _ = tasks
+    reading, writing, *_ = tasks
     for task in (reading, writing):
         task.cancel()
     stdin.close()

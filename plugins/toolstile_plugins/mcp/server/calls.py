@@ -98,7 +98,7 @@ class Caller:
         is_late = call.deadline is not None and call.deadline.elapsed()
         if isinstance(ended, BaseException) and is_late:
             return {"content": [{"type": "text", "text": LATE}], "isError": True}
-        result = self._result(ended)
+        result = self.result(ended)
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         return result if modern else _with_object(result)
 
@@ -189,7 +189,8 @@ class Caller:
         known = {turn.text for turn in session.executor.session[RequestTurn].all()}
         return [text for text in dict.fromkeys(texts) if text not in known]
 
-    def _result(self, ended: Outcome | BaseException | str) -> dict[str, Any]:
+    def result(self, ended: Outcome | BaseException | str) -> dict[str, Any]:
+        """Return the result of a call for the client; `MCPError` if its tool is unknown."""
         if isinstance(ended, str):
             # From a tool with an output schema, a client accepts only an error without data.
             return {"content": [{"type": "text", "text": ended}], "isError": True}

@@ -9,7 +9,8 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
 import anyio
@@ -212,30 +213,39 @@ ALONE: Final = (
 )
 
 
-async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
-    """Serve the client at the other end of the pipe until it leaves."""
+@asynccontextmanager
+async def client_streams() -> AsyncGenerator[tuple[Incoming, Outgoing]]:
+    """Yield the streams of the client at the other end of the pipe."""
     if sys.stdin.isatty():
         sys.stderr.write(ALONE)
         sys.stderr.flush()
+    wire = (pipe_at(0), pipe_at(1))
+    async with stdio_server() as (read, write):
+        outgoing = Outgoing(write)
+        incoming = Incoming(read, outgoing)
+        # Flush here, so that earlier output goes to stderr like all later output.
+        sys.stdout.flush()
+        try:
+            with ending_with_descriptors(wire):
+                yield incoming, outgoing
+        finally:
+            await incoming.aclose()
+            await outgoing.aclose()
+            # A handler may have closed it.
+            with contextlib.suppress(ValueError, OSError):
+                sys.stdout.flush()
+
+
+async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
+    """Serve the client at the other end of the pipe until it leaves."""
     session = ServedSession(executors_of(host)(None, None))
     changes = Changes(host)
     server = HostServer(host, settings, OneSession(session), changes)
     following = asyncio.create_task(changes.follow())
-    wire = (pipe_at(0), pipe_at(1))
     try:
-        async with stdio_server() as (read, write):
-            outgoing = Outgoing(write)
-            incoming = Incoming(read, outgoing)
-            # Flush here, so that earlier output goes to stderr like all later output.
-            sys.stdout.flush()
+        async with client_streams() as (incoming, outgoing):
             options = server.protocol.create_initialization_options(TOLD)
-            try:
-                with ending_with_descriptors(wire):
-                    await server.protocol.run(incoming, outgoing, options)
-            finally:
-                # A handler may have closed it.
-                with contextlib.suppress(ValueError, OSError):
-                    sys.stdout.flush()
+            await server.protocol.run(incoming, outgoing, options)
     finally:
         following.cancel()
         await server.caller.finish()

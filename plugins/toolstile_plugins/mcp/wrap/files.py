@@ -1,0 +1,300 @@
+"""The servers in a client's file: wrapped in place, and unwrapped again.
+
+All other characters of the file stay. A copy of the file from before is kept in the user's
+directory for state, so that `unwrap` can restore each byte if the file was not edited since.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from toolstile_hookspecs import ConfigurationError, HostHandle
+from toolstile_hookspecs.support.process import make_directory
+from toolstile_plugins.cli_support import needing
+from toolstile_plugins.dialects.parse import items, mapping
+from toolstile_plugins.inbox.cli import wrapped
+from toolstile_plugins.mcp.gateway.import_config import TABLES, URLS, blanked
+
+PROGRAM: Final = "toolstile"
+_BOM: Final = "\ufeff"
+NOTHING: Final = "No server was found that can be wrapped, so nothing was changed."
+_DECODE: Final = json.JSONDecoder().raw_decode
+_BLANK: Final = re.compile(r"\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A server's new command."""
+
+    name: str
+    path: tuple[str, ...]
+    words: list[str]
+
+
+@dataclass(slots=True)
+class Edit:
+    """The changes of a text, and the servers that are left unchanged with the reasons."""
+
+    text: str = ""
+    changes: list[Change] = field(default_factory=list[Change])
+    left: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def wrap(file: Path) -> int:
+    """Wrap the servers of a client's file, and keep a copy of it."""
+    file, now = _read(file)
+    found = edited(now.decode(), file, _wrapped)
+    if found.changes:
+        before, after = _unwrapped(file, now), found.text.encode()
+        _keep(file, before, after)
+        _write(file, after)
+    for name, why in found.left.items():
+        sys.stdout.write(f"{name}: left unchanged, because {why}.\n")
+    for change in found.changes:
+        sys.stdout.write(f"{change.name}: wrapped.\n")
+    end = f"`toolstile unwrap --in {file}` restores the file." if found.changes else NOTHING
+    sys.stdout.write(f"{end}\n")
+    return 0
+
+
+def unwrap(_: HostHandle, args: argparse.Namespace) -> int:
+    """Restore a client's file, or take out our own words if it was edited since."""
+    if args.file is None:
+        raise ConfigurationError("Name the file with --in FILE, or the client with --client NAME.")
+    file, now = _read(args.file)
+    copy, after = _kept(file)
+    if copy.is_file() and after == _digest(now):
+        _write(file, copy.read_bytes())
+        told = "restored: each byte is as it was."
+    elif (found := edited(now.decode(), file, _plain)).changes:
+        _write(file, found.text.encode())
+        why = "it was edited since" if copy.is_file() else "no copy of it from before is kept"
+        names = ", ".join(change.name for change in found.changes)
+        told = f"unwrapped {names}; all else stays, because {why}."
+    else:
+        told = "nothing in it is wrapped."
+    if copy.is_file():
+        copy.unlink()
+        copy.with_suffix(".sha256").unlink(missing_ok=True)
+    sys.stdout.write(f"{file}: {told}\n")
+    return 0
+
+
+# --- Files
+
+
+def _read(named: Path) -> tuple[Path, bytes]:
+    """Return a file and its content; the file that a link leads to, so that the link stays."""
+    file = named.expanduser().resolve()
+    try:
+        if not file.stat().st_mode & 0o222:
+            raise ConfigurationError(f"{file} is read-only. Make it writable: chmod u+w {file}")
+        content = file.read_bytes()
+        content.decode()
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{file} is not UTF-8. Convert it first.") from error
+    return file, content
+
+
+def _write(file: Path, content: bytes) -> None:
+    new = file.with_name(f".{file.name}.toolstile")
+    try:
+        new.write_bytes(content)
+        shutil.copystat(file, new)
+        new.replace(file)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from error
+
+
+def _keep(file: Path, before: bytes, after: bytes) -> None:
+    copy, _ = _kept(file)
+    make_directory(copy.parent)
+    copy.parent.chmod(0o700)  # a client's file may have secrets
+    copy.write_bytes(before)
+    copy.with_suffix(".sha256").write_text(_digest(after))
+
+
+def _kept(file: Path) -> tuple[Path, str]:
+    """Return the place of the copy of a file, and the digest of the file that we have written."""
+    copy = wrapped().parent / "copies" / f"{_digest(bytes(file))[:16]}.copy"
+    note = copy.with_suffix(".sha256")
+    return copy, note.read_text() if note.is_file() else ""
+
+
+def _unwrapped(file: Path, now: bytes) -> bytes:
+    """Return a file as it was before some of its servers were wrapped."""
+    copy, after = _kept(file)
+    if copy.is_file() and after == _digest(now):
+        return copy.read_bytes()
+    return edited(now.decode(), file, _plain).text.encode()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# --- Texts
+
+
+Words = Callable[[str, list[str]], list[str]]
+"""Returns a server's new command, empty to leave it; raises `ValueError` with the reason."""
+
+
+def _wrapped(name: str, words: list[str]) -> list[str]:
+    """Return the command that wraps a server."""
+    if Path(words[0]).stem == PROGRAM:
+        raise ValueError("it is wrapped already" if words[1:2] == ["wrap"] else "it is Toolstile")
+    program = PROGRAM if shutil.which(PROGRAM) else str(Path(sys.executable).with_name(PROGRAM))
+    return [program, "wrap", f"--name={name}", "--", *words]
+
+
+def _plain(_: str, words: list[str]) -> list[str]:
+    """Return the command of a server that is wrapped."""
+    is_ours = Path(words[0]).stem == PROGRAM and words[1:2] == ["wrap"] and "--" in words
+    return words[words.index("--") + 1 :] if is_ours else []
+
+
+def edited(text: str, file: Path, words: Words) -> Edit:
+    """Return the text of a file after `words` has chosen the command of each server.
+
+    Raises `ConfigurationError` if it is neither JSON, with comments or not, nor TOML.
+    """
+    is_toml = file.suffix == ".toml"
+    try:
+        if is_toml:
+            with needing("Files in TOML need {name}.", "mcp"):
+                # Because only Codex has such files, this import is late.
+                import tomlkit
+            document: Any = tomlkit.parse(text)
+            edit = _chosen(document, words)
+            for change in edit.changes:
+                _change_toml(document, change)
+            edit.text = tomlkit.dumps(document) if edit.changes else text
+        else:
+            plain = blanked(text.replace(_BOM, " ", 1) if text.startswith(_BOM) else text)
+            edit = _chosen(json.loads(plain if plain.strip() else "{}"), words)
+            edit.text = _changed_json(text, plain, edit.changes) if edit.changes else text
+    except (ValueError, RecursionError) as error:
+        form = "TOML" if is_toml else "JSON"
+        msg = f"{file} is not {form}: {error}. Correct it; nothing was changed."
+        raise ConfigurationError(msg) from error
+    return edit
+
+
+def _chosen(document: Any, words: Words) -> Edit:
+    """Return the changes of the servers in a document."""
+    edit = Edit()
+    for name, path, keys in _servers(document):
+        args: object = keys.get("args", [])
+        old = [keys.get("command"), *items(args)]
+        if old[0] is None:
+            edit.left[name] = "it is reached over HTTP; see `toolstile wrap --http`"
+        elif not isinstance(args, list) or not all(isinstance(word, str) for word in old):
+            edit.left[name] = "its command is not made of texts"
+        else:
+            try:
+                if new := words(name, [str(word) for word in old]):
+                    edit.changes.append(Change(name, path, new))
+            except ValueError as error:
+                edit.left[name] = str(error)
+    return edit
+
+
+def _servers(document: Any) -> Iterator[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
+    """Yield each server with its place, also the servers of single projects."""
+    projects = mapping(mapping(document).get("projects"))
+    for place in ((), ("mcp",), *(("projects", project) for project in projects)):
+        holder = document
+        for key in place:
+            holder = mapping(mapping(holder).get(key))
+        for table in TABLES:
+            for name, keys in mapping(mapping(holder).get(table)).items():
+                if {"command", *URLS} & mapping(keys).keys():
+                    yield name, (*place, table, name), mapping(keys)
+
+
+def _change_toml(document: Any, change: Change) -> None:
+    table = document
+    for key in change.path:
+        table = table[key]
+    table["command"], *new = change.words
+    if "args" not in table:
+        table["args"] = new
+        return
+    listed = table["args"]
+    for place, word in enumerate(new[: max(0, len(new) - len(listed))]):
+        listed.insert(place, word)
+    while len(listed) > len(new):
+        del listed[0]
+
+
+@dataclass(slots=True)
+class _Node:
+    """A value in a text: its place, and its parts by key or index."""
+
+    start: int
+    end: int
+    parts: dict[str | int, _Node]
+
+
+def _node(plain: str, at: int) -> _Node:
+    """Return the value at a place of JSON that is known to be valid."""
+    if plain[at] not in "{[":
+        return _Node(at, _DECODE(plain, at)[1], {})
+    start, parts = at, dict[str | int, _Node]()
+    is_object, at = plain[at] == "{", _after_blanks(plain, at + 1)
+    while plain[at] not in "}]":
+        key: str | int = len(parts)
+        if is_object:
+            key, at = _DECODE(plain, at)
+            at = _after_blanks(plain, _after_blanks(plain, at) + 1)
+        parts[key] = _node(plain, at)
+        at = _after_blanks(plain, parts[key].end)
+        if plain[at] == ",":
+            at = _after_blanks(plain, at + 1)
+    return _Node(start, at + 1, parts)
+
+
+def _after_blanks(plain: str, at: int) -> int:
+    return cast("re.Match[str]", _BLANK.match(plain, at)).end()
+
+
+def _changed_json(text: str, plain: str, changes: Sequence[Change]) -> str:
+    edits: list[tuple[int, int, str]] = []
+    root = _node(plain, _after_blanks(plain, 0))
+    for change in changes:
+        table = root
+        for key in change.path:
+            table = table.parts[key]
+        program, listed = table.parts["command"], table.parts.get("args")
+        command, *new = map(_json, change.words)
+        edits.append((program.start, program.end, command))
+        if listed is None:
+            edits.append((program.end, program.end, f', "args": [{", ".join(new)}]'))
+            continue
+        old = [*listed.parts.values()]
+        start = old[0].start if old else listed.start + 1
+        if (fewer := len(old) - len(new)) > 0:
+            edits.append((start, old[fewer].start if new else old[-1].end, ""))
+        else:
+            told = ", ".join(new[: -len(old)] if old else new)
+            edits.append((start, start, f"{told}, " if old and told else told))
+    for start, end, told in sorted(edits, reverse=True):
+        text = text[:start] + told + text[end:]
+    return text
+
+
+def _json(word: str) -> str:
+    return json.dumps(word, ensure_ascii=False)
