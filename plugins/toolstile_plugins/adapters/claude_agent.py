@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar, cast, overload
 
 from toolstile_hookspecs import (
-    Cancellation,
     DefinitionError,
     ExecutorHandle,
     ForeignCall,
@@ -22,7 +21,6 @@ from toolstile_hookspecs import (
     Outcome,
     Status,
     ToolCall,
-    ToolContext,
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.approval import GivenAnswer
@@ -30,6 +28,7 @@ from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.support.text import cut, legible
 from toolstile_plugins.adapters.shared import TOKEN, foreign_tool, importing, question
 from toolstile_plugins.dialects.parse import opened
+from toolstile_plugins.hook.open_calls import Dispatch, OpenCalls, Place, ToolFailed
 
 with importing("claude-agent"):
     from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, ResultMessage
@@ -250,28 +249,6 @@ class Read:
     is_error: bool
 
 
-class ToolFailed(Exception):
-    """A tool of Claude Code has failed; the model reads the error of the tool."""
-
-
-class Carried:
-    """The handler of a call that Claude Code makes: it runs until the result arrives."""
-
-    def __init__(self, data: PreToolUseHookInput) -> None:
-        loop = asyncio.get_running_loop()
-        self.admitted: asyncio.Future[dict[str, Any]] = loop.create_future()
-        self.result: asyncio.Future[Any] = loop.create_future()
-        self.outcome: asyncio.Future[Outcome] = loop.create_future()
-        self.cancellation = Cancellation()
-        self.whose = data["session_id"], data.get("agent_id")
-
-    async def run(self, arguments: dict[str, Any], _: ToolContext) -> Any:
-        """Admit the call with its arguments; return its result."""
-        if not self.admitted.done():  # a call that met a conflict runs again
-            self.admitted.set_result(arguments)
-        return await asyncio.shield(self.result)
-
-
 class SessionCalls:
     """The calls of all sessions over one executor."""
 
@@ -280,7 +257,7 @@ class SessionCalls:
         self.paused: dict[_Place, Paused] = {}
         self.answers: dict[_Place, _Answered] = {}
         """Answers of people."""
-        self._carried: dict[_Place, Carried] = {}
+        self._open = OpenCalls()
         self._known: dict[_Same, Read | _Answered] = {}
         """Ends of calls, or answers to them, before our server is asked for them."""
         self._repeatable: dict[str, Outcome] = {}
@@ -368,32 +345,23 @@ class SessionCalls:
 
     async def _admit(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
         """Let Claude Code make a call, perhaps with edited arguments, or reject it."""
-        carried = Carried(data)
-        call = replace(_call(data), cancellation=carried.cancellation)
+        call, answered = _call(data), self.answers.pop(_place(data), None)
         try:
             foreign_tool(self.tools, call.name, f"foreign_tools([{call.name!r}, ...])")
         except DefinitionError as error:
             return _deny(str(error))
-        dispatched = self._dispatched(call, self.answers.pop(_place(data), None), carried.run)
-        carried.outcome = asyncio.ensure_future(dispatched)
+        dispatch: Dispatch = lambda call, run: self._dispatched(call, answered, run)  # noqa: E731
         try:
-            either = (carried.outcome, carried.admitted)
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            carried.cancellation.cancel()
-            raise
-        if not carried.outcome.done():
-            self._carried[_place(data)] = carried
-            edited = carried.admitted.result()
-            return {} if edited == call.arguments else _decide(updatedInput=edited)
-        if (raised := carried.outcome.exception()) is not None:
-            return _stop(str(raised)) | _deny(str(raised))
-        outcome = carried.outcome.result()
-        if outcome.status is Status.PENDING:
-            return self._defer(data, outcome)
-        if outcome.success:  # a ledger or a recording has answered
-            return _deny(f"{call.name} was done before and did not run again: {outcome.text}")
-        return _deny(outcome.text)
+            begun = await self._open.begin(_open_place(data), call, dispatch)
+        except Exception as error:  # noqa: BLE001 - it ends the session, which is another process
+            return _stop(str(error)) | _deny(str(error))
+        if not isinstance(begun, Outcome):
+            return {} if begun == call.arguments else _decide(updatedInput=begun)
+        if begun.status is Status.PENDING:
+            return self._defer(data, begun)
+        if begun.success:  # a ledger or a recording has answered
+            return _deny(f"{call.name} was done before and did not run again: {begun.text}")
+        return _deny(begun.text)
 
     # --- Hooks
 
@@ -437,21 +405,24 @@ class SessionCalls:
     async def _after(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         """End a call with its result; tell the model if the result is not kept."""
         data = cast("PostToolUseHookInput | PostToolUseFailureHookInput", given)
-        if (carried := self._carried.pop(_place(data), None)) is None:
-            why = _taken(self._stops, _same(_call(data)))
-            return {} if why is None else _stop(why)
         response: Any = None
+        error: Exception | None = None
         if data["hook_event_name"] == "PostToolUse":
             response = data["tool_response"]
-            carried.result.set_result(response)
-        elif data.get("is_interrupt"):
-            carried.cancellation.cancel()
         else:
-            carried.result.set_exception(ToolFailed(data["error"]))
-        await asyncio.wait([carried.outcome])
-        if (error := carried.outcome.exception()) is not None:
-            return _stop(str(error))
-        outcome = carried.outcome.result()
+            error = ToolFailed(data["error"])
+        try:
+            outcome = await self._open.end(
+                _open_place(data),
+                response,
+                error=error,
+                is_cancelled=bool(data.get("is_interrupt")),
+            )
+        except Exception as raised:  # noqa: BLE001 - it ends the session, which is another process
+            return _stop(str(raised))
+        if outcome is None:
+            why = _taken(self._stops, _same(_call(data)))
+            return {} if why is None else _stop(why)
         if outcome.is_error and not isinstance(outcome.event.error, ToolFailed):
             return {"decision": "block", "reason": outcome.text}
         if outcome.success and outcome.result.value != response:  # a plugin has replaced it
@@ -461,20 +432,15 @@ class SessionCalls:
 
     async def _end_left(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         data = cast("Mapping[str, Any]", given)
-        session_id, whose = data["session_id"], (data["session_id"], data.get("agent_id"))
+        session_id, agent = whose = data["session_id"], data.get("agent_id") or ""
         if data["hook_event_name"] == "UserPromptSubmit":  # the session waits no longer
             self._deferred.pop(session_id, None)
-        batch = [(session_id, call["tool_use_id"]) for call in data.get("tool_calls", ())]
-        theirs = [place for place, carried in self._carried.items() if carried.whose == whose]
-        await self._end(batch if data["hook_event_name"] == "PostToolBatch" else theirs)
+        if data["hook_event_name"] == "PostToolBatch":
+            left = [(session_id, agent, call["tool_use_id"]) for call in data.get("tool_calls", ())]
+        else:
+            left = self._open.places(*whose)
+        await self._open.close(left)
         return {}
-
-    async def _end(self, places: Iterable[_Place]) -> None:
-        left = [self._carried.pop(place) for place in places if place in self._carried]
-        for carried in left:
-            carried.cancellation.cancel()
-        if left:
-            await asyncio.wait([carried.outcome for carried in left])
 
     @asynccontextmanager
     async def connected(self, _: object) -> AsyncGenerator[None]:
@@ -485,12 +451,18 @@ class SessionCalls:
         finally:
             self._connections -= 1
             if not self._connections:
-                await self._end(list(self._carried))
+                await self._open.close(self._open.places())
 
 
 def _place(given: HookInput) -> _Place:
     data = cast("PreToolUseHookInput", given)
     return data["session_id"], data["tool_use_id"]
+
+
+def _open_place(
+    data: PreToolUseHookInput | PostToolUseHookInput | PostToolUseFailureHookInput,
+) -> Place:
+    return data["session_id"], data.get("agent_id") or "", data["tool_use_id"]
 
 
 def _call(

@@ -1,0 +1,1 @@
+"""Coding agents: their own tools behind our stages."""
