@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +58,7 @@ def wrap(file: Path) -> int:
     if found.changes:
         before, after = _unwrapped(file, now), found.text.encode()
         _keep(file, before, after)
-        _write(file, after)
+        _write(file, now, after)
     for name, why in found.left.items():
         sys.stdout.write(f"{name}: left unchanged, because {why}.\n")
     for change in found.changes:
@@ -73,10 +75,10 @@ def unwrap(_: HostHandle, args: argparse.Namespace) -> int:
     file, now = _read(args.file)
     copy, after = _kept(file)
     if copy.is_file() and after == _digest(now):
-        _write(file, copy.read_bytes())
+        _write(file, now, copy.read_bytes())
         told = "restored: each byte is as it was."
     elif (found := edited(now.decode(), file, _plain)).changes:
-        _write(file, found.text.encode())
+        _write(file, now, found.text.encode())
         why = "it was edited since" if copy.is_file() else "no copy of it from before is kept"
         names = ", ".join(change.name for change in found.changes)
         told = f"unwrapped {names}; all else stays, because {why}."
@@ -107,14 +109,21 @@ def _read(named: Path) -> tuple[Path, bytes]:
     return file, content
 
 
-def _write(file: Path, content: bytes) -> None:
-    new = file.with_name(f".{file.name}.toolstile")
+def _write(file: Path, now: bytes, content: bytes) -> None:
+    """Write a file that still has its content of now, whole or not at all."""
     try:
-        new.write_bytes(content)
-        shutil.copystat(file, new)
-        new.replace(file)
+        # Because a folder may hold a link of any foreseeable name, the new file's is random.
+        handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        try:
+            with os.fdopen(handle, "wb") as new:
+                new.write(content)
+            shutil.copystat(file, name)
+            if file.read_bytes() != now:
+                raise ConfigurationError(f"{file} was changed meanwhile. Run the command again.")
+            Path(name).replace(file)
+        finally:
+            Path(name).unlink(missing_ok=True)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from error
 
 

@@ -69,7 +69,7 @@ from toolstile_plugins.mcp.server.request import RequestContext, current_request
 from toolstile_plugins.mcp.server.sessions import ServedSession, executors_of
 from toolstile_plugins.mcp.server.stdio import Incoming, Outgoing, client_streams
 from toolstile_plugins.mcp.server.tools import DIALECT
-from toolstile_plugins.mcp.settings import ServerSettings, ServeSettings, tool_name
+from toolstile_plugins.mcp.settings import ServerSettings, ServeSettings
 from toolstile_plugins.mcp.wrap.tools import Json, WrappedTools
 
 log = logging.getLogger("toolstile.mcp")
@@ -86,6 +86,7 @@ TO_WRITE: Final = 0.2
 TO_ANSWER: Final = 2.0
 """Seconds for the answers to running calls once the server has ended."""
 IN_USE: Final = "A request with this id is being answered. Send a new id."
+UNKNOWN: Final = "The tool {!r} is unknown. List the tools."
 UNREADABLE: Final = "[a result that does not fit the protocol; it was passed on unchanged]"
 
 Answer = types.JSONRPCResponse | types.JSONRPCError
@@ -359,8 +360,10 @@ class Relay:
         if not self._is_listed or self._listing.locked():
             await self._list(context)
         params = types.CallToolRequestParams.model_validate(context.params, by_name=False)
+        if (name := self._tools.name_here(params.name)) is None:
+            raise MCPError(types.INVALID_PARAMS, UNKNOWN.format(params.name))
         asked = cast("RequestContext", context)
-        call = self._caller.call(asked, tool_name("", params.name), params.arguments or {})
+        call = self._caller.call(asked, name, params.arguments or {})
         ended = await self._caller.outcome(self._session, asked, call, params)
         if isinstance(ended, dict):
             return ended
@@ -392,7 +395,7 @@ class Relay:
             await self._to_client(changed)
         if refused is not None:
             return ToolResult.error(refused)
-        sent = {**asked.params}
+        sent = {**asked.params, "name": definition.name}
         if RequestState.in_answer(sent) is not None:
             # The answer to our own question; the server has asked nothing yet.
             del sent["requestState"], sent["inputResponses"]

@@ -156,6 +156,14 @@ class WrappedTools:
         shown = one_line(tool, 80), self.name, one_line(why).rstrip(".")
         log.warning("The tool %s of MCP server %s is left out: %s.", *shown, extra=NOTICE)
 
+    def name_here(self, name: str) -> str | None:
+        """Return the name here of a server's tool, None if it is unknown.
+
+        A similar name must not do, because the server would get it in a call that another tool's
+        rules have let pass.
+        """
+        return self._made[name][1].name if name in self._made else None
+
     def shown(self) -> list[Json]:
         """Return the tools for the client in the server's order, changed ones as approved."""
         return [

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from toolstile_cli.main import main
+
+from .wire import COMMAND
 
 CLAUDE_CODE = """\
 {
@@ -90,6 +94,8 @@ FORMS = {
 def run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    scripts = str(Path(COMMAND).parent)
+    monkeypatch.setenv("PATH", os.pathsep.join([scripts, os.environ["PATH"]]))
 
     def run(*words: str, status: int = 0) -> str:
         assert main(words) == status
@@ -212,6 +218,28 @@ def test_a_link_stays_and_its_target_changes(run, place, tmp_path):
     run("unwrap", "--in", str(file))
     assert link.is_symlink()
     assert file.read_text() == CURSOR
+
+
+def test_a_planted_link_leads_nowhere(run, place, tmp_path):
+    file, other = place("mcp.json", CURSOR), place("other", "mine")
+    for name in (".mcp.json.toolstile", "mcp.json.tmp", ".mcp.json.tmp"):
+        (tmp_path / name).symlink_to(other)
+    run("wrap", "--in", str(file))
+    assert other.read_text() == "mine"
+    assert server_of(file)["command"] == "toolstile"
+
+
+def test_an_edit_meanwhile_is_kept(run, place, monkeypatch):
+    file = place("mcp.json", CURSOR)
+    changed = CURSOR.replace("npx", "uvx")
+
+    def copystat(*_):
+        file.write_text(changed)
+
+    monkeypatch.setattr(shutil, "copystat", copystat)
+    assert "was changed meanwhile" in run("wrap", "--in", str(file), status=2)
+    assert file.read_text() == changed
+    assert [each.name for each in file.parent.glob(".mcp*")] == []
 
 
 def test_a_read_only_file_is_refused(run, place):

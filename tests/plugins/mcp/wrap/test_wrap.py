@@ -158,6 +158,15 @@ def test_without_a_person_at_the_client_the_inbox_asks(odd, marks, env, era):
     assert marks() == ['deleteX {"name": "a"} null']
 
 
+@pytest.mark.parametrize("name", ["GET_X", "get.x", "get x", "Get_X", "deletex", "nope"])
+def test_a_similar_name_is_no_way_to_the_server(odd, marks, name):
+    with odd() as client:
+        error = client.call(name)["error"]
+        assert error["message"] == f"The tool {name!r} is unknown. List the tools."
+        assert error["code"] == -32602
+    assert marks() == []
+
+
 def test_a_tool_can_be_allowed(odd):
     with odd(LEGACY, decline, options=["--allow", "delete*"]) as client:
         assert text_of(client.call("deleteX")) == "done deleteX"
