@@ -232,6 +232,7 @@ class CommandPolicy(SelectingPolicy):
             `ask`.
         options: Further options, by program, that write a file or run a program.
         environment: The argument with the variables of the command, if the tool has one.
+        arguments: The argument with further words of the command, if the tool has one.
 
     Raises:
         DefinitionError: When a pattern is wrong, or none is given.
@@ -247,6 +248,7 @@ class CommandPolicy(SelectingPolicy):
     otherwise: Otherwise | None = None
     options: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     environment: str = "env"
+    arguments: str = "args"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -337,7 +339,17 @@ class CommandPolicy(SelectingPolicy):
             told = f"{tool.label} takes {self.argument} as a text or a list of words. Correct that."
             return PolicyDecision.deny(told)
         read = line if isinstance(line, str) else cast("list[str]", words)
-        found = self.judge(read, [f"{name}={value}" for name, value in variables.items()])
+        assigned = [f"{name}={value}" for name, value in variables.items()]
+        found = self.judge(read, assigned)
+        if more := arguments.get(self.arguments):
+            # It is not known whether a shell joins and reads the words.
+            rest = (
+                [str(word) for word in cast("list[object]", more)]
+                if isinstance(more, list)
+                else [str(more)]
+            )
+            whole = [*([read] if isinstance(read, str) else read), *rest]
+            found = [*self.judge(whole, assigned), *self.judge(" ".join(whole), assigned)]
         worst = strictest(found)
         if worst == "allow":
             # Because of its reason, it counts as more than no objection.

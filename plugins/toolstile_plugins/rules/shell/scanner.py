@@ -48,7 +48,7 @@ class SimpleCommand:
 
 _OPERATOR: Final = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|\n]")
 _REDIRECTION: Final = re.compile(
-    r"[0-9]*(?:<<<|(?P<here><<)(?P<tabs>-?)|(?P<closing>[<>]&-)|&>>?|[<>]&|>\||>>|<>|[<>](?!\())"
+    r"[0-9]?(?:<<<|(?P<here><<)(?P<tabs>-?)|(?P<closing>[<>]&-)|&>>?|[<>]&|>\||>>|<>|[<>](?!\())"
 )
 _DELIMITER: Final = re.compile(
     r"""[ \t]*(?:(?:(['"])([\w.-]+)\1|\\([\w.-]+))|([\w.-]+))(?=[\s;&|)<>]|\Z)""", re.ASCII
@@ -78,6 +78,9 @@ _TEST: Final = (
 _DOUBLE_TEST: Final = re.compile(
     rf"\[\[\s+{_TEST}(?:\s+(?:&&|\|\|)\s+{_TEST})*\s+\]\](?=[\s;&|)]|\Z)", re.ASCII
 )
+_DESCRIPTOR: Final = re.compile(r"[0-9]+\Z|\{")
+_DOCUMENT: Final = re.compile(r"\$\(cat <<'(\w+)'\n((?:(?!\1\n).*\n)*)\1\n[ \t]*\)", re.ASCII)
+_OTHER_CAT: Final = re.compile(r"\bcat\W*\(|function\s+\W*cat")
 _COPIED: Final = re.compile(r"[0-9]+-?")
 _EMPTY: Final = re.compile(r"\}[^,\s;&|()<>]*(?=[\s;&|()<>]|\Z)")
 _ENDS: Final = " \t\n;&|()<>"
@@ -192,8 +195,9 @@ class Scanner:
                 command.redirections.append((command.operator, word))
             command.is_ended = command.is_ended or command.operator[0] == "&"
             command.operator = ""
-        elif raw.startswith("{") and self.text[self._at : self._at + 1] in {"<", ">"}:
-            raise Unreadable("a redirection assigns to a variable")
+        elif self.text[self._at : self._at + 1] in {"<", ">"} and _DESCRIPTOR.match(raw):
+            # Some shells assign to a variable, and some take a long number for a word.
+            raise Unreadable("a redirection has an unusual descriptor")
         elif command.is_ended:
             raise Unreadable("words stand behind &>; put them before it")
         elif is_first and raw in _OPENING:
@@ -219,7 +223,7 @@ class Scanner:
             raise Unreadable("a subscript or a test may run commands")
         elif mode == "start" and ASSIGNMENT.match(raw):
             command.assignments.append(word)
-        elif is_first and (found := _PARENTHESES.match(self.text, self._at)):
+        elif is_first and raw == word.text and (found := _PARENTHESES.match(self.text, self._at)):
             self._at = found.end()
         else:
             if not command.words:
@@ -327,8 +331,11 @@ class Scanner:
                 escaped = self._escaped()
                 inner.append(escaped if escaped in '$`"\\' else f"\\{escaped}")
             elif char in "$`" and self.text[self._at : self._at + 2] not in ('$"', "$ ", "$'"):
-                expands = True
-                inner.append(self._expansion(is_quoted=True))
+                text = self._expansion(is_quoted=True)
+                known = None if _OTHER_CAT.search(self.text) else _DOCUMENT.fullmatch(text)
+                # Agents write messages of several lines as here-documents without expansions.
+                inner.append(known[2].rstrip("\n") if known else text)
+                expands = expands or known is None
             else:
                 inner.append(char)
                 self._at += 1

@@ -162,7 +162,7 @@ class Lines:
             self.one(
                 "a", " ", "'", "$X", "${X}", '\\"', "\\$(c1)", "\\`", ";", "#", "$", "(", ")", "*",
                 "${X:-e}", "é", "&", "|", "\\\\", "$X y", "!", "\n", "{", "<(c1)",
-                self.substitution,
+                self.substitution, "$(cat <<'E'\n-x $(c1) `c2`\n\\ E\n\nE\n)",
             )
             for _ in range(self.random.randrange(5))
         ]  # fmt: skip

@@ -202,6 +202,11 @@ def test_a_strange_line_takes_no_time(line):
         ("make *", "make CC=x", "ask"),
         ("grep *", "find . -name x | xargs grep y", "ask"),
         ("*", "find . -name x | xargs grep y", "allow"),
+        ("git commit *", "git commit -m \"$(cat <<'E'\nFix (it); $(x)\n\nE\n)\"", "ask"),
+        ("*", "git commit -m \"$(cat <<'E'\nFix (it); $(x)\n\nE\n)\"", "allow"),
+        ("*", 'git commit -m "$(cat <<E\n$X\nE\n)"', "ask"),
+        ("*", "cat() { a; }; git diff \"$(cat <<'E'\nx\nE\n)\"", "ask"),
+        ("*", "git diff \"$(cat <<'E'\n--output=x\nE\n)\"", "ask"),
         ("ls *", "timeout 5 ls", "allow"),
         ("ls *", "/usr/bin/env ls", "allow"),
         ("ls *", "./env ls", "ask"),
@@ -320,8 +325,14 @@ def run_words(command: list[str]) -> str:
     return "ran"
 
 
+@tool(category="side_effect")
+def run_program(command: str, args: list[str] | None = None) -> str:
+    """Run a program."""
+    return "ran"
+
+
 def called(policy: CommandPolicy, name: str, **arguments: Any) -> str:
-    host = Host(discover=False, tools=[bash, run_words], policies=[policy])
+    host = Host(discover=False, tools=[bash, run_words, run_program], policies=[policy])
     with host, host.executor() as tools:
         return tools.dispatch(ToolCall(name, arguments)).text
 
@@ -336,6 +347,14 @@ def test_a_model_reads_what_is_not_run_and_why():
     assert called(policy, "Bash", command="ls $((x))") == (
         "Bash does not run this command here: ls $((x)). It is not clear which commands it runs: "
         "it calculates with names, which may run commands. Write plain commands, one a line."
+    )
+    assert called(policy, "run_program", command="ls", args=["-la"]) == "ran"
+    assert "rm" in called(policy, "run_program", command="ls", args=[";", "rm", "x"])
+    assert "-exec" in called(
+        CommandPolicy(allow=["find *"]),
+        "run_program",
+        command="find",
+        args=[".", "-exec", "a", ";"],
     )
     assert "PATH=/tmp" in called(policy, "Bash", command="ls", env={"PATH": "/tmp"})
     assert "A=1" in called(policy, "Bash", command="ls", env={"A": "1"})
