@@ -76,6 +76,7 @@ log = logging.getLogger("toolstile.mcp")
 
 PLUGIN: Final = "mcp-wrapped"
 CHANGED: Final = "notifications/tools/list_changed"
+SAID: Final = "notifications/message"
 CANCELLED: Final = "notifications/cancelled"
 ENDED: Final = (
     "The MCP server has ended without an answer. The call may have had its effect, or not: find "
@@ -83,7 +84,7 @@ ENDED: Final = (
 )
 TO_WRITE: Final = 0.2
 """Seconds for the last message to the client."""
-TO_ANSWER: Final = 2.0
+TO_ANSWER: Final = 10.0
 """Seconds for the answers to running calls once the server has ended."""
 IN_USE: Final = "A request with this id is being answered. Send a new id."
 UNKNOWN: Final = "The tool {!r} is unknown. List the tools."
@@ -478,7 +479,12 @@ async def run_server(
             fault = told(error)
         shown = hide(fault, secrets_of(settings))
         log.error("The MCP server %s cannot be used: %s.", name, shown, extra=NOTICE)
-        await go.aclose()
+        last = {"level": "error", "logger": "toolstile", "data": f"The MCP server {name}: {shown}."}
+        notice = types.JSONRPCNotification(jsonrpc="2.0", method=SAID, params=last)
+        with suppress(TimeoutError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async with asyncio.timeout(TO_ANSWER):
+                # Because a message is taken once the former is written, the answers have been.
+                await go.send(SessionMessage(notice))
         await asyncio.sleep(TO_WRITE)
         # Because the thread that reads the client's messages cannot be woken, end without it.
         os._exit(1)

@@ -256,6 +256,7 @@ def test_a_server_that_dies_leaves_an_unknown_effect_and_the_wrapper_ends(odd):
     with client:
         assert "The call may have had its effect, or not" in text_of(client.call("die"))
         assert client.process.wait(LONGEST) == 1
+    assert client.heard[-1]["params"]["data"] == "The MCP server odd: it has ended."
     assert "The MCP server odd cannot be used: it has ended." in "".join(client.said)
 
 
