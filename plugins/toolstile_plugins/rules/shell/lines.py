@@ -231,7 +231,11 @@ class _Commands:
             self._deeper(_read, script.text, self)
             return
         self.found += [command, SimpleCommand(words[at:], role="carried")]
-        is_file = re.fullmatch(r"(?!/dev/|/proc/|[-+])[\w./~@:+-]+", script.text)
+        name = script.text.rpartition("/")[2]
+        # A shell finds a script by PATH, and the script may run its words.
+        is_file = name not in {"find", *SHELLS, *WRAPPERS, *CARRIERS} and re.fullmatch(
+            r"(?!/dev/|/proc/|[-+])[\w./~@:+-]+", script.text
+        )
         if script.text != "--version" and (has_script or script.head is not None or not is_file):
             self._doubt("a shell gets a script that is not written out")
 

@@ -377,6 +377,7 @@ LATER = [
     "bash -c -e canary",
     "bash +e -c canary",
     "safe &>out; canary",
+    "bash sh -c canary",
 ]
 
 # Each writes a file, runs a program or assigns a variable; none runs here.
