@@ -40,6 +40,7 @@ from toolstile_cli.plugin_commands import configure, purpose_of, with_extensions
 from toolstile_cli.signals import Stopped, stop_on_signals
 from toolstile_hookspecs import Prompt, ToolstileError
 from toolstile_hookspecs.support.text import suggest
+from toolstile_plugins.hook.person import refuse_agents
 
 _MODULES: Final = {"go": "stop", "status": "stop"}
 """The modules of commands that share one."""
@@ -117,6 +118,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             parse(parser, rest or ["--help"], common)
             return Exit.OK
         args = parse(parser, rest, common)
+        refuse_agents(rest)
         tags = {"tags": common.tag, "without_tags": common.without}
         chosen: dict[str, Any] = {key: given for key, given in tags.items() if given}
         if isinstance(host, _LookingHost):
@@ -200,11 +202,8 @@ def _explain(error: Exception, verbosity: int) -> int:
     """Report an error; `main` reports errors of the output."""
     if verbosity >= TRACEBACKS:
         traceback.print_exception(error)
-    if isinstance(error, UsageError):
-        say("error", *error.faults)
-        return Exit.USAGE
-    if isinstance(error, ToolstileError):
-        say("error", str(error))
+    if isinstance(error, UsageError | ToolstileError):
+        say("error", *(error.faults if isinstance(error, UsageError) else [str(error)]))
         return Exit.USAGE
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         written = _written(error)

@@ -1,1 +1,25 @@
-"""Coding agents: their own tools behind our stages."""
+"""The hook of coding agents: their own tools pass our stages.
+
+Settings, `[plugins.hook]`: see `HookSettings`. `toolstile hook install` puts the hook into the
+settings of an agent; a helper process per workspace decides.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from toolstile_hookspecs import Command, hookimpl
+from toolstile_plugins.hook import cli
+from toolstile_plugins.hook.settings import HookSettings
+
+__all__ = ["HookSettings"]
+
+
+@hookimpl
+def toolstile_settings() -> type[BaseModel]:
+    return HookSettings
+
+
+@hookimpl
+def toolstile_commands() -> list[Command]:
+    return cli.commands(Command)

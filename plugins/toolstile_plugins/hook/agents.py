@@ -1,0 +1,351 @@
+"""Coding agents: their events as neutral ones, and neutral decisions as their answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+from toolstile_hookspecs import ConfigurationError, ForeignTool
+from toolstile_hookspecs.tools import Category
+from toolstile_plugins.hook.open_calls import Place
+
+Kind = Literal["before", "after", "batch", "end", "settings", "other"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """An event of an agent; calls have a tool, its arguments and an id.
+
+    Attributes:
+        kind: `before` and `after` a call, after the calls of a `batch`, at the `end` of a turn, an
+            agent or a session, before changed `settings` count, or `other`.
+        name: Its name in the agent.
+        session: The id of the session.
+        agent: The id of the sub-agent; "" for the main agent.
+        cwd: The working directory of the agent.
+        types: Whether the agent can type into a running command without an event.
+        asks: Whether the agent can ask the person at its terminal, `defer` whether it can end its
+            run until the call is approved.
+        ends: Whether the whole session ends, `is_stop` whether the main agent ends its turn.
+        again: Whether the turn was kept from its end before.
+        text: The last words of the turn.
+        given_id: The id that the agent gave to the call; "" without one.
+        ids: The calls of a batch.
+        file: The file of changed settings.
+        process: The process of the agent; 0 if it is unknown.
+    """
+
+    kind: Kind
+    name: str
+    session: str
+    agent: str = ""
+    cwd: str = ""
+    id: str = ""
+    given_id: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    response: Any = None
+    error: str | None = None
+    interrupted: bool = False
+    types: bool = False
+    asks: bool = False
+    defers: bool = False
+    ends: bool = False
+    is_stop: bool = False
+    again: bool = False
+    text: str = ""
+    ids: tuple[str, ...] = ()
+    file: str = ""
+    process: int = 0
+
+    @property
+    def place(self) -> Place:
+        """The place of its call."""
+        return self.session, self.agent, self.id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """The answer to an event; without a verdict, the agent's own permissions decide.
+
+    Attributes:
+        verdict: The verdict on a call that has not begun, or `block` for anything else.
+        reason: The reason, for the model.
+        arguments: The changed arguments; None for the model's own.
+        output: A result in place of the tool's; None for the tool's own.
+        context: A text for the model beside the result.
+    """
+
+    verdict: Literal["", "allow", "ask", "defer", "deny", "block"] = ""
+    reason: str = ""
+    arguments: Mapping[str, Any] | None = None
+    output: Any = None
+    context: str = ""
+
+
+NOTHING: Final = Decision()
+
+READ: Final = (
+    *("BashOutput", "CronList", "Glob", "Grep", "LS", "ListAgents", "ListMcpResourcesTool", "LSP"),
+    *("NotebookRead", "Read", "ReadMcpResourceTool", "TaskGet", "TaskList", "TaskOutput"),
+    *("ToolSearch", "WebFetch", "WebSearch"),
+)
+WRITE: Final = (
+    *("Edit", "MultiEdit", "NotebookEdit", "TaskCreate", "TaskUpdate", "TodoWrite", "Write"),
+)
+BUILT_IN: Final = (
+    *READ,
+    *WRITE,
+    *("Agent", "AskUserQuestion", "Bash", "EnterPlanMode", "EnterWorktree", "ExitPlanMode"),
+    *("ExitWorktree", "KillShell", "Monitor", "SendMessage", "Skill", "SlashCommand", "Task"),
+    *("TaskStop", "Workflow"),
+)
+"""The names of Claude Code's own tools, also of older versions."""
+
+_PATH: Final = {"type": "string", "format": "path"}
+_TEXT: Final = {"type": "string"}
+ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "Bash": {"command": _TEXT},
+    "Edit": {"file_path": _PATH, "old_string": _TEXT, "new_string": _TEXT},
+    "MultiEdit": {"file_path": _PATH},
+    "NotebookEdit": {"notebook_path": _PATH},
+    "Read": {"file_path": _PATH},
+    "WebFetch": {"url": _TEXT},
+    "WebSearch": {"query": _TEXT},
+    "Write": {"file_path": _PATH, "content": _TEXT},
+    "read_file": {"file_path": _PATH},
+    "replace": {"file_path": _PATH, "old_string": _TEXT, "new_string": _TEXT},
+    "run_shell_command": {"command": _TEXT},
+    "write_file": {"file_path": _PATH, "content": _TEXT},
+}
+"""The arguments that policies read and each call has, by tools; calls may have others."""
+
+
+_EXIT_CODE: Final = re.compile(r"^Exit Code: -?[1-9]\d*$", re.MULTILINE)
+
+
+def category_of(name: str) -> Category:
+    """Return the category of a tool of Claude Code, `side_effect` for an unknown tool."""
+    return "read" if name in READ else "write" if name in WRITE else "side_effect"
+
+
+def stand_in(name: str, agent: str, category: Category, **more: Any) -> ForeignTool:
+    """Return the tool for calls of an agent's tool; the agent's own timeouts apply."""
+    properties = ARGUMENTS.get(name, {})
+    schema = {"type": "object", "properties": properties, "required": [*properties]}
+    text = f"{name}, a tool of {agent}."
+    return ForeignTool(name, text, schema, category=category, timeout=None, **more)
+
+
+class Agent:
+    """A coding agent: its events come as JSON, and an answer in JSON decides.
+
+    The form is that of Claude Code, which Codex has taken over.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    categories: ClassVar[Mapping[str, Category]]
+    """The categories of its built-in tools, by their names."""
+    own: ClassVar = "mcp__toolstile__"
+    """The prefix of the tools of our MCP server, whose calls pass our stages there."""
+    EVENTS: ClassVar[Mapping[str, Kind]]
+    second: ClassVar = 1
+    """A second, in the unit of its time limits."""
+    note: ClassVar = ""
+    """A sentence for the person who installs the hook."""
+    refusing: ClassVar[Mapping[str, Any]] = {}
+    """The keys of a hook that has the agent refuse the call if the hook fails."""
+
+    def settings_file(self, scope: str, project: Path) -> Path:
+        """Return the file of its hooks for a project, the user or the machine."""
+        raise NotImplementedError
+
+    def probe(self, folder: Path) -> dict[str, Any]:
+        """Return an event of a harmless call."""
+        return {
+            "hook_event_name": next(iter(self.EVENTS)),
+            "session_id": "toolstile-doctor",
+            "cwd": str(folder),
+            "tool_use_id": "probe",
+            "tool_name": next(name for name, kind in self.categories.items() if kind == "read"),
+            "tool_input": {},
+        }
+
+    def tools(self) -> Iterator[ForeignTool]:
+        """Yield the stand-ins for its built-in tools."""
+        for name, category in self.categories.items():
+            yield stand_in(name, self.title, category)
+
+    def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
+        """Return an event, from its JSON and the variables of its hook."""
+        name = data["hook_event_name"]
+        return Event(
+            kind=self.EVENTS.get(name, "other"),
+            name=name,
+            session=data["session_id"],
+            agent=data.get("agent_id") or "",
+            cwd=data.get("cwd", ""),
+            id=data.get("tool_use_id", ""),
+            given_id=data.get("tool_use_id", ""),
+            tool=data.get("tool_name", ""),
+            arguments=data.get("tool_input", {}),
+            response=data.get("tool_response"),
+            error=data.get("error"),
+            interrupted=bool(data.get("is_interrupt")),
+            ends=name == "SessionEnd",
+            is_stop=name == "Stop",
+            text=data.get("last_assistant_message") or "",
+            again=bool(data.get("stop_hook_active")),
+            ids=tuple(call["tool_use_id"] for call in data.get("tool_calls", ())),
+            file=data.get("file_path", ""),
+            process=int(variables["CLAUDE_PID"] or 0),
+        )
+
+    def write(self, event: Event, decision: Decision) -> str:
+        """Return the answer to an event; empty if there is nothing to say."""
+        specific: dict[str, Any] = {}
+        if event.kind != "before":
+            if decision.verdict == "block":
+                return json.dumps({"decision": "block", "reason": decision.reason})
+            if decision.output is not None:
+                specific["updatedToolOutput"] = decision.output
+            if decision.context:
+                specific["additionalContext"] = decision.context
+        elif decision.verdict:
+            specific["permissionDecision"] = decision.verdict
+            specific["permissionDecisionReason"] = decision.reason
+            if decision.arguments is not None:
+                specific["updatedInput"] = decision.arguments
+        if not specific:
+            return ""
+        return json.dumps({"hookSpecificOutput": {"hookEventName": event.name, **specific}})
+
+
+class ClaudeCode(Agent):
+    """Claude Code."""
+
+    name = "claude-code"
+    title = "Claude Code"
+    refusing: ClassVar = {"onFailure": "block"}
+    categories: ClassVar = {name: category_of(name) for name in BUILT_IN}
+    EVENTS: ClassVar = {
+        "PreToolUse": "before",
+        "PostToolUse": "after",
+        "PostToolUseFailure": "after",
+        "PostToolBatch": "batch",
+        "UserPromptSubmit": "end",
+        "Stop": "end",
+        "SubagentStop": "end",
+        "SessionEnd": "end",
+        "ConfigChange": "settings",
+    }
+
+    def settings_file(self, scope: str, project: Path) -> Path:
+        if scope == "managed":
+            return Path("/etc/claude-code/managed-settings.json")
+        user = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
+        return (user if scope == "user" else project / ".claude") / "settings.json"
+
+    def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
+        event = super().read(data, variables)
+        at_terminal = variables["CLAUDE_CODE_ENTRYPOINT"] == "cli"
+        return replace(
+            event,
+            asks=at_terminal and not event.agent,
+            defers=not at_terminal and not event.agent,
+        )
+
+
+class Codex(Agent):
+    """Codex: it tells no failures, cannot ask, and types into its commands without an event."""
+
+    name = "codex"
+    title = "Codex"
+    note = "Codex runs these hooks once you trust them: it asks when it starts."
+    categories: ClassVar = {
+        **dict.fromkeys(("Bash", "apply_patch", "multi_agent_v1", "write_stdin"), "side_effect"),
+        **dict.fromkeys(("view_image", "web_search", "get_goal"), "read"),
+        **dict.fromkeys(("create_goal", "update_goal", "update_plan"), "write"),
+    }
+    EVENTS: ClassVar = {
+        "PreToolUse": "before",
+        "PostToolUse": "after",
+        "UserPromptSubmit": "end",
+        "Stop": "end",
+        "SessionEnd": "end",
+    }
+
+    def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
+        return replace(super().read(data, variables), types=True)
+
+    def settings_file(self, scope: str, project: Path) -> Path:  # noqa: ARG002 - the base's
+        if scope != "user":
+            raise ConfigurationError(f"{self.title} runs the hooks of the user alone. Use --user.")
+        return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex", "hooks.json")
+
+
+class GeminiCli(Agent):
+    """Gemini CLI: its calls have no ids, and failures of commands stand in their texts."""
+
+    name = "gemini"
+    title = "Gemini CLI"
+    own = "mcp_toolstile_"
+    second = 1000
+    categories: ClassVar = {
+        "run_shell_command": "side_effect",
+        **dict.fromkeys(("glob", "google_web_search", "grep_search", "list_directory"), "read"),
+        **dict.fromkeys(("read_file", "read_many_files", "search_file_content"), "read"),
+        **dict.fromkeys(("web_fetch", "ask_user"), "read"),
+        **dict.fromkeys(("replace", "save_memory", "write_file", "write_todos"), "write"),
+    }
+    EVENTS: ClassVar = {
+        "BeforeTool": "before",
+        "AfterTool": "after",
+        "BeforeAgent": "end",
+        "AfterAgent": "end",
+        "SessionEnd": "end",
+    }
+
+    def settings_file(self, scope: str, project: Path) -> Path:
+        if scope == "managed":
+            return Path("/etc/gemini-cli/settings.json")
+        return (Path.home() if scope == "user" else project) / ".gemini" / "settings.json"
+
+    def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
+        event = super().read(data, variables)
+        made = json.dumps([event.tool, event.arguments], sort_keys=True)
+        response: Mapping[str, Any] = data.get("tool_response") or {}
+        failed = _EXIT_CODE.search(str(response.get("llmContent", "")))
+        error = response.get("error") or (failed and failed[0])
+        return replace(
+            event,
+            id=sha256(made.encode()).hexdigest(),
+            error=None if error is None else str(error),
+            is_stop=event.name == "AfterAgent",
+            text=data.get("prompt_response") or "",
+        )
+
+    def write(self, event: Event, decision: Decision) -> str:
+        if decision.verdict in {"deny", "block"}:
+            refusal = "deny" if event.kind == "before" else "block"
+            return json.dumps({"decision": refusal, "reason": decision.reason})
+        specific: dict[str, Any] = {}
+        if decision.arguments is not None:
+            specific["tool_input"] = decision.arguments
+        if decision.context:
+            specific["additionalContext"] = decision.context
+        if not specific:
+            return ""
+        return json.dumps({"hookSpecificOutput": {"hookEventName": event.name, **specific}})
+
+
+AGENTS: Final[Mapping[str, Agent]] = {
+    agent.name: agent for agent in (ClaudeCode(), Codex(), GeminiCli())
+}

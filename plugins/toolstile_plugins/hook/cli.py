@@ -1,0 +1,65 @@
+"""The command `toolstile hook`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from toolstile_plugins.cli_support import late, subcommands
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs import Command
+
+_HELP: Final = """\
+examples:
+  toolstile hook install claude-code                 govern Claude Code in this project
+  toolstile hook install claude-code --user          and in all projects of this user
+  toolstile hook uninstall claude-code               take out exactly these lines
+  toolstile hook doctor                              check that the hooks answer
+  toolstile hook test claude-code < event.json       show the answer to an event
+"""
+_AGENTS: Final = ("claude-code", "codex", "gemini")
+_SCOPES: Final = {
+    "project": "the settings of the project in this directory (default)",
+    "user": "the settings of this user",
+    "managed": "the settings of this machine, which users cannot change",
+}
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _HELP
+    add = subcommands(parser)
+    texts = {
+        "install": "put the hook into the settings of an agent",
+        "uninstall": "take the hook out of the settings of an agent",
+    }
+    for name, text in texts.items():
+        command = add(name, text, ("claude-code", "in the project of this directory"))
+        command.add_argument("agent", choices=_AGENTS, help="the agent")
+        places = command.add_mutually_exclusive_group()
+        for scope, where in _SCOPES.items():
+            places.add_argument(
+                f"--{scope}", dest="scope", action="store_const", const=scope, help=where
+            )
+    add("doctor", "check that installed hooks answer", ("", "check each, with its time"))
+    test = add(
+        "test",
+        "answer an event from standard input as the hook would, without a helper",
+        ("claude-code < event.json", "print the answer to an event"),
+    )
+    test.add_argument("agent", choices=_AGENTS, help="the agent")
+    add("serve", "answer the hooks of this directory until idle", ("", "a hook starts this itself"))
+
+
+def commands(command: type[Command]) -> list[Command]:
+    return [
+        command(
+            name="hook",
+            help="govern the tools of a coding agent, such as Claude Code",
+            run=late("toolstile_plugins.hook.commands:run_command"),
+            configure=_configure,
+            settings=lambda args: {"plugins.inbox.wait": "pending"} if args.what == "serve" else {},
+            defaults={"approver": "inbox"},
+            purpose=lambda args: "call" if args.what in {"serve", "test"} else "look",
+        )
+    ]

@@ -1,0 +1,127 @@
+"""The command `toolstile hook`: installs the hook, checks it, and serves it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from difflib import unified_diff
+from pathlib import Path
+from typing import Final
+
+from toolstile_hookspecs import HostHandle
+from toolstile_hookspecs.support.text import printable
+from toolstile_plugins.hook.agents import AGENTS, Agent
+from toolstile_plugins.hook.client import PASSED
+from toolstile_plugins.hook.helper import Helper, serve
+from toolstile_plugins.hook.install import (
+    command_for,
+    installed,
+    note_installed,
+    read_settings,
+    text_of,
+    with_hook,
+    without_hook,
+    write_settings,
+)
+from toolstile_plugins.screen import show_line, tell
+
+_FAILED: Final = 1
+
+
+def run_command(host: HostHandle, args: argparse.Namespace) -> int:
+    """Run a command beneath `toolstile hook`."""
+    if args.what == "serve":
+        return serve(host, Path.cwd())
+    if args.what == "test":
+        return _test(host, AGENTS[args.agent])
+    if args.what == "doctor":
+        return _doctor(args)
+    agent = AGENTS[args.agent]
+    file = agent.settings_file(args.scope or "project", Path.cwd())
+    return _install(args, agent, file) if args.what == "install" else _uninstall(args, file)
+
+
+def _install(args: argparse.Namespace, agent: Agent, file: Path) -> int:
+    before = text_of(file)
+    settings = read_settings(file, before)
+    after = json.dumps(with_hook(agent, settings), indent=2, ensure_ascii=False) + "\n"
+    if before is not None and json.loads(after) == settings:
+        tell(args, f"{file} has the hook already.", {"file": str(file), "changed": False})
+        return 0
+    note_installed(file, {"agent": agent.name, "before": before, "after": after})
+    write_settings(file, after)
+    _show(args, file, before, after)
+    if agent.note and not args.out:
+        show_line(agent.note)
+    return 0
+
+
+def _uninstall(args: argparse.Namespace, file: Path) -> int:
+    text = text_of(file)
+    settings, noted = read_settings(file, text), installed().get(str(file))
+    left: str | None = None
+    if noted is not None and text == noted["after"]:
+        left = noted["before"]  # byte for byte, since nothing else was changed
+    elif text is not None and without_hook(settings) == settings:
+        left = text
+    elif text is not None:
+        left = json.dumps(without_hook(settings), indent=2, ensure_ascii=False) + "\n"
+    if left is None:
+        file.unlink(missing_ok=True)
+    elif left != text:
+        write_settings(file, left)
+    note_installed(file, None)
+    _show(args, file, text, left)
+    return 0
+
+
+def _show(args: argparse.Namespace, file: Path, before: str | None, after: str | None) -> None:
+    old, new = (before or "").splitlines(), (after or "").splitlines()
+    changes = [*unified_diff(old, new, str(file), str(file), n=1, lineterm="")]
+    wire = {"file": str(file), "changed": before != after, "diff": "\n".join(changes)}
+    tell(args, "\n".join(map(printable, changes)) or f"{file} has no hook of ours.", wire)
+
+
+# --- doctor and test
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    """Run each installed command on an event, and tell whether it answers."""
+    status = 0
+    notes = installed()
+    if not notes:
+        show_line("No hook is installed. Install one: toolstile hook install claude-code")
+    for place, noted in notes.items():
+        file, agent = Path(place), AGENTS[noted["agent"]]
+        wanted = with_hook(agent, {})["hooks"]
+        there: Mapping[str, list[object]] = read_settings(file, text_of(file)).get("hooks", {})
+        missing = [name for name, (group,) in wanted.items() if group not in there.get(name, ())]
+        began = time.monotonic()
+        done = subprocess.run(  # noqa: S603 - our own
+            ["sh", "-c", command_for(agent, refuses=True)],  # noqa: S607 - as the agent does
+            input=json.dumps(agent.probe(Path.cwd())),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        took = round((time.monotonic() - began) * 1000)
+        faults = [f"no line for {name}" for name in missing]
+        faults += [] if done.returncode == 0 else [f"no answer: {done.stderr.strip()}"]
+        status = _FAILED if faults else status
+        told = "; ".join(faults) or f"the hook answers after {took} ms"
+        wire = {"file": place, "faults": faults, "ms": took}
+        tell(args, f"{agent.title}, {place}: {told}.", wire)
+    return status
+
+
+def _test(host: HostHandle, agent: Agent) -> int:
+    head = "\0".join([agent.name, *(os.environ.get(name, "") for name in PASSED)])
+    answer = asyncio.run(Helper(host, Path.cwd()).once(head, sys.stdin.buffer.read()))
+    show_line(answer or "Nothing: the agent's own permissions decide.")
+    return 0

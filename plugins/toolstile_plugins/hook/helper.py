@@ -1,0 +1,283 @@
+"""The helper: one process per workspace that decides on the calls of its coding agents.
+
+A hook starts it, and it ends when it is idle. It may be killed at any time: the next event starts
+another, and the end of a call that it does not know changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import sys
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from toolstile_hookspecs import (
+    NOTICE,
+    ApprovalAnswer,
+    ApprovalRequest,
+    ConfigurationError,
+    DecisionUnknownError,
+    ExecutorHandle,
+    ForeignCall,
+    HostHandle,
+    Outcome,
+    SessionProtocol,
+    Status,
+    ToolCall,
+)
+from toolstile_hookspecs.support.process import new_id
+from toolstile_plugins.agent.guidance.prompt_guidance import Guidance
+from toolstile_plugins.hook.agents import AGENTS, NOTHING, Agent, Decision, Event, stand_in
+from toolstile_plugins.hook.client import END, OWN, PASSED, folder_of, private
+from toolstile_plugins.hook.install import switches_off
+from toolstile_plugins.hook.open_calls import OpenCalls, ToolFailed
+from toolstile_plugins.hook.person import note_session
+from toolstile_plugins.hook.protection import Protection
+from toolstile_plugins.hook.settings import HookSettings
+from toolstile_plugins.hook.waiting import question_of, resume
+
+log = logging.getLogger("toolstile.hook")
+
+_LARGEST: Final = 64 * 1024 * 1024
+_TICK: Final = 1.0
+_NO_END: Final = "the agent has reported no end of the call"
+_BACK: Final = "An agent's call changed %s, so the former content was put back. The other is in %s."
+_BY_CLIENT: Final = (
+    "A hook starts its helper itself, without options and variables. Configure the helper in the "
+    "toolstile.toml of the workspace."
+)
+_SETTINGS: Final = (
+    "These settings do not count, because they changed while a call ran or switch the hook off. "
+    "Change them while the agent rests; take the hook out with `toolstile hook uninstall`."
+)
+_BROKEN: Final = (
+    "Toolstile could not decide on this call, so it did not run. Continue without it, and tell the "
+    "user. This requires human intervention."
+)
+
+
+class Helper:
+    """Decides on the events of all agents of a workspace, with an executor per session."""
+
+    def __init__(self, host: HostHandle, workspace: Path) -> None:
+        self._host = host
+        self._settings: HookSettings = host.settings("hook") or HookSettings()
+        self._calls = OpenCalls()
+        self._asked: dict[str, str] = {}
+        """The questions for the agents' own terminals, by the ids of the calls."""
+        self._sessions: dict[str, SessionProtocol] = {}
+        self._guidance: dict[str, Guidance] = {}
+        self._executors: dict[tuple[str, bool, str], ExecutorHandle] = {}
+        self._opened = ExitStack()
+        self._protection = Protection(host, workspace, self._settings.protected)
+        self.used = time.monotonic()
+        self._folder: Path | None = None
+
+    async def serve(self, folder: Path) -> None:
+        """Answer events until the helper is idle."""
+        here, self._folder = Path.cwd(), folder
+        os.chdir(folder)  # the path of a socket may have about 100 bytes
+        with suppress(FileNotFoundError):
+            os.unlink("socket")  # noqa: PTH108 - relative
+        server = await asyncio.start_unix_server(self._connected, "socket", limit=_LARGEST)
+        os.chmod("socket", 0o600)  # noqa: PTH101 - relative
+        os.chdir(here)
+        self._host.register(self._protection, "hook_protection")
+        try:
+            while self._is_used():  # noqa: ASYNC110 - the time passes
+                await asyncio.sleep(_TICK)
+        finally:
+            server.close()
+            await self._calls.close(self._calls.places(), DecisionUnknownError(_NO_END))
+            self._opened.close()
+
+    def _is_used(self) -> bool:
+        idle = time.monotonic() - self.used
+        return bool(self._calls.places()) or idle < self._settings.idle
+
+    async def once(self, head: str, data: bytes) -> str:
+        """Return the answer to one event, and end its call."""
+        self._host.register(self._protection, "hook_protection")
+        with self._opened:
+            answer = await self.answer(head, data)
+            await self._calls.close(self._calls.places())
+            return answer
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.used = time.monotonic()
+        try:
+            head, event = await reader.readline(), await reader.read(-1)
+            answer = await self.answer(head.decode(errors="surrogateescape"), event)
+            writer.write(answer.encode() + END)
+            await writer.drain()
+        except Exception:
+            # Without an end mark, the client tries again, and refuses the call then.
+            log.exception("An event of an agent was not answered.", extra=NOTICE)
+        finally:
+            writer.close()
+
+    async def answer(self, head: str, data: bytes) -> str:
+        """Return the answer to an event in the agent's form."""
+        name, *variables = head.rstrip("\n").split("\0")
+        agent = AGENTS[name]
+        event = agent.read(json.loads(data), dict(zip(PASSED, variables, strict=True)))
+        if self._folder is not None:
+            note_session(self._folder, event.session, event.process, ends=event.ends)
+        try:
+            decision = await self._decide(agent, event)
+        except Exception as error:  # noqa: BLE001 - an agent runs a tool if its hook raises
+            told = "%s of %s cannot be decided: %r"
+            log.error(told, event.name, name, error, extra=NOTICE)  # noqa: TRY400 - in one line
+            is_call = event.kind == "before"
+            decision = Decision(verdict="deny", reason=_BROKEN) if is_call else NOTHING
+        return agent.write(event, decision)
+
+    async def _decide(self, agent: Agent, event: Event) -> Decision:
+        if event.kind == "before":
+            if event.tool.startswith(agent.own):
+                return NOTHING
+            return await self._before(agent, event)
+        if event.kind == "after":
+            return await self._after(event)
+        if event.kind == "settings":
+            # While a call runs, the agent itself may have changed them.
+            refused = bool(self._calls.places()) or switches_off(agent, Path(event.file))
+            return Decision(verdict="block", reason=_SETTINGS) if refused else NOTHING
+        left = [(event.session, event.agent, id_) for id_ in event.ids]
+        if event.kind == "end":
+            whose = (event.session,) if event.ends else (event.session, event.agent)
+            left = self._calls.places(*whose)
+        await self._calls.close(left, DecisionUnknownError(_NO_END))
+        self._put_back(event)
+        return await self._end_of_turn(event) if event.is_stop else NOTHING
+
+    async def _before(self, agent: Agent, event: Event) -> Decision:
+        # Gemini CLI has no ids, and a later call with the same arguments is another call.
+        id_ = "/".join(event.place) if event.given_id else new_id()
+        call = ToolCall(event.tool, event.arguments, id=id_, provider_id=event.given_id)
+        tools = self._executor(agent, event)
+        waits = question_of(tools, call)
+        if isinstance(waits, str):
+            return self._waits(event, f"{event.tool} waits for a person's approval. {waits}")
+
+        async def dispatch(call: ToolCall, run: ForeignCall) -> Outcome:
+            if waits is not None:
+                return await resume(tools, waits, call, run)
+            return await tools.adispatch(call, using=run)
+
+        if not self._calls.places():
+            self._protection.keep()
+        self._protection.events[call.id] = event
+        try:
+            begun = await asyncio.wait_for(
+                self._calls.begin(event.place, call, dispatch), self._settings.wait
+            )
+        except TimeoutError:
+            reason = f"{event.tool} was not decided in time, so it did not run. Retry it once."
+            return Decision(verdict="deny", reason=reason)
+        finally:
+            self._protection.events.pop(call.id, None)
+        asked = self._asked.pop(call.id, None)
+        if isinstance(begun, Outcome):
+            if begun.status is Status.PENDING:
+                return self._waits(event, begun.text)
+            done = f"{event.tool} was done before and did not run again: " if begun.success else ""
+            return Decision(verdict="deny", reason=f"{done}{begun.text}")
+        changed = None if begun == event.arguments else begun
+        if asked is not None:
+            return Decision(verdict="ask", reason=asked, arguments=changed)
+        return NOTHING if changed is None else Decision(verdict="allow", arguments=changed)
+
+    def _waits(self, event: Event, text: str) -> Decision:
+        return Decision(verdict="defer" if event.defers else "deny", reason=text)
+
+    async def _after(self, event: Event) -> Decision:
+        error = None if event.error is None else ToolFailed(event.error)
+        outcome = await self._calls.end(
+            event.place, event.response, error=error, is_cancelled=event.interrupted
+        )
+        if back := self._put_back(event):
+            told = (
+                f"{event.tool} changed {', '.join(back)}, which governs this agent, so the change"
+            )
+            return Decision(verdict="block", reason=f"{told} was put back. Continue without it.")
+        if outcome is None or event.interrupted:
+            return NOTHING
+        if outcome.is_error and not isinstance(outcome.event.error, ToolFailed):
+            return Decision(verdict="block", reason=outcome.text)
+        guided = await self._guidance[event.session].awith_feedback([outcome])
+        feedback = "\n".join(said.render() for said in getattr(guided[0], "feedback", ()))
+        # A plugin may have replaced the result.
+        replaced = outcome.success and outcome.result.value != event.response
+        return Decision(context=feedback, output=outcome.result.value if replaced else None)
+
+    async def _end_of_turn(self, event: Event) -> Decision:
+        """Let the checkers of the configuration keep the main agent from its end, once in a row."""
+        guidance = self._guidance.get(event.session)
+        if guidance is None or event.again:
+            return NOTHING
+        checked = await guidance.acheck_completion(text=event.text)
+        if checked.complete:
+            return NOTHING
+        return Decision(verdict="block", reason=checked.feedback or "")
+
+    def _put_back(self, event: Event) -> list[str]:
+        """Put back governing files when no call runs any more."""
+        if self._calls.places() or self._folder is None:
+            return []
+        back = self._protection.put_back(self._folder, at_terminal=event.asks)
+        if back:
+            log.warning(_BACK, ", ".join(back), self._folder, extra=NOTICE)
+        return back
+
+    def _executor(self, agent: Agent, event: Event) -> ExecutorHandle:
+        """Return the executor for a call; an unknown tool asks a person in it."""
+        name = "" if event.tool in agent.categories else event.tool
+        key = event.session, event.asks, name
+        if key not in self._executors:
+            tools = [*agent.tools()]
+            if name:
+                tools.append(stand_in(name, agent.title, "side_effect", requires_confirmation=True))
+            session = self._sessions.get(event.session)
+            made = self._host.executor(
+                session=session,
+                session_id=event.session if session is None else None,
+                tools=tools,
+                approver=self._ask_agent if event.asks else None,
+            )
+            opened = self._executors[key] = self._opened.enter_context(made)
+            self._sessions[event.session] = opened.session
+            self._guidance.setdefault(event.session, Guidance(opened, self._host))
+        return self._executors[key]
+
+    def _ask_agent(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Let the agent ask the person at its terminal: a refused call gets no end."""
+        self._asked[request.call.id] = " ".join(request.reasons)
+        return replace(ApprovalAnswer.approve(), by="the agent's terminal")
+
+
+def serve(host: HostHandle, workspace: Path) -> int:
+    """Serve the hooks of a workspace; 0 if another process does."""
+    if sys.argv[1:] != ["hook", "serve"] or any(name.startswith(OWN) for name in os.environ):
+        raise ConfigurationError(_BY_CLIENT)
+    folder = folder_of(str(workspace))
+    private(folder)
+    with Path(folder, "lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return 0
+        lock.truncate(0)
+        with suppress(FileNotFoundError):
+            os.truncate(Path(folder, "log"), 0)  # of the helpers before
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        asyncio.run(Helper(host, workspace).serve(Path(folder)))
+    return 0

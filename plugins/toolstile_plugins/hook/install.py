@@ -1,0 +1,132 @@
+"""The settings of agents with our hook, and without it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.hook.agents import Agent
+from toolstile_plugins.hook.client import private, state_folder
+from toolstile_plugins.hook.person import INSTALLED
+
+SCRIPT: Final = Path(__file__).with_name("hook.sh")
+LIMIT: Final = 30
+"""Seconds after which the command of a hook refuses a call; the client ends before."""
+_OF_AGENT: Final = 60
+
+
+def command_for(agent: Agent, *, refuses: bool) -> str:
+    """Return the shell command of a hook, which refuses the event if anything of it fails."""
+    status = 2 if refuses else 1
+    words = ["sh", str(SCRIPT), sys.executable, agent.name, str(LIMIT), str(status)]
+    return f"{shlex.join(words)} || exit {status}"
+
+
+def with_hook(agent: Agent, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an agent's settings with our hook, once."""
+    settings = without_hook(settings)
+    hooks = dict(settings.get("hooks", {}))
+    for event, kind in agent.EVENTS.items():
+        refuses = kind in {"before", "settings"}
+        hook: dict[str, Any] = {
+            "type": "command",
+            "command": command_for(agent, refuses=refuses),
+            "timeout": _OF_AGENT * agent.second,
+        }
+        # Even if `sh` is killed, the versions that know the keys refuse the call.
+        hook |= agent.refusing if refuses else {}
+        group = {"matcher": ".*" if "Tool" in event else "*", "hooks": [hook]}
+        hooks[event] = [*hooks.get(event, []), group]
+    return {**settings, "hooks": hooks}
+
+
+def without_hook(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an agent's settings without our hook; everything else stays."""
+    left = dict(settings)
+    if "hooks" not in left:
+        return left
+    hooks: dict[str, Any] = {}
+    for event, groups in left["hooks"].items():
+        kept = [group for group in groups if not _is_ours(group)]
+        if kept or not groups:
+            hooks[event] = kept
+    if hooks:
+        left["hooks"] = hooks
+    else:
+        del left["hooks"]
+    return left
+
+
+def _is_ours(group: Any) -> bool:
+    return SCRIPT.name in str(group) and "toolstile_plugins" in str(group)
+
+
+def text_of(file: Path) -> str | None:
+    """Return the text of a file with its ends of lines; None without the file."""
+    return file.read_bytes().decode() if file.exists() else None
+
+
+def read_settings(file: Path, text: str | None) -> dict[str, Any]:
+    """Return the settings in the text of a file; raise `ConfigurationError` for anything else."""
+    try:
+        found: object = json.loads(text or "{}")
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{file} is not valid JSON: {error}. Correct it there, then retry."
+        ) from error
+    settings = cast("dict[str, Any]", found)
+    if not isinstance(found, dict) or not isinstance(settings.get("hooks", {}), dict):
+        told = f"{file} has no JSON object, or none for its hooks. Correct it there, then retry."
+        raise ConfigurationError(told)
+    return settings
+
+
+def write_settings(file: Path, text: str) -> None:
+    """Replace the text of a file, at once and with its mode."""
+    file = file.resolve()  # a link stays a link
+    file.parent.mkdir(parents=True, exist_ok=True)
+    spare = file.with_name(f"{file.name}.toolstile")
+    spare.write_bytes(text.encode())
+    if file.exists():
+        spare.chmod(file.stat().st_mode)
+    spare.replace(file)
+
+
+def switches_off(agent: Agent, file: Path) -> bool:
+    """Tell whether changed settings would switch our hook off."""
+    try:
+        settings = read_settings(file, text_of(file))
+    except (OSError, ValueError):
+        return True
+    lost = str(file) in installed() and with_hook(agent, settings) != settings
+    return lost or bool(settings.get("disableAllHooks"))
+
+
+def installed() -> dict[str, Any]:
+    """Return the notes about the settings with our hook, by their files."""
+    try:
+        found: dict[str, Any] = json.loads(Path(state_folder(), INSTALLED).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def note_installed(file: Path, noted: Mapping[str, Any] | None) -> None:
+    """Note the settings before and after, while the hook is installed there."""
+    private(state_folder())
+    left = installed()
+    if noted is None:
+        left.pop(str(file), None)
+    else:
+        first = left.get(str(file), {"before": noted["before"]})
+        left[str(file)] = {**noted, "before": first["before"]}
+    place = Path(state_folder(), INSTALLED)
+    if left:
+        place.write_text(json.dumps(left))
+    else:
+        place.unlink(missing_ok=True)

@@ -1,0 +1,296 @@
+"""The files that govern an agent, which none of its calls may change."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import dropwhile
+from pathlib import Path
+from typing import Any, Final, cast
+
+from toolstile_hookspecs import (
+    DefinitionError,
+    HostHandle,
+    PluginError,
+    PolicyDecision,
+    Tool,
+    ToolContext,
+    hookimpl,
+)
+from toolstile_plugins.hook.agents import Event
+from toolstile_plugins.hook.client import state_folder
+from toolstile_plugins.hook.person import decides
+from toolstile_plugins.policies.path_arguments import use_of
+from toolstile_plugins.rules.shell.lines import parsed
+from toolstile_plugins.vfs.paths import Pattern
+
+GOVERNING: Final = (
+    "**/.claude/{settings,settings.local}.json",
+    "**/.claude/hooks/**",
+    "**/.claude.json",
+    "**/{managed-settings,managed-mcp}.json",
+    "**/.codex/{config.toml,hooks.json}",
+    "**/.gemini/settings.json",
+    "**/.mcp.json",
+    "**/toolstile.toml",
+)
+"""The settings of agents, and ours."""
+
+_KEPT: Final = (
+    *(".claude/settings.json", ".claude/settings.local.json", ".codex/config.toml"),
+    *(".codex/hooks.json", ".gemini/settings.json", ".mcp.json", "toolstile.toml"),
+)
+_READERS: Final = frozenset(
+    {
+        *("[", "cat", "cd", "cksum", "cmp", "column", "cut", "diff", "du", "echo", "egrep"),
+        *("fgrep", "file", "grep", "head", "jq", "less", "ls", "md5sum", "more", "pwd", "realpath"),
+        *("rg", "sha256sum", "stat", "tail", "test", "tree", "true", "wc"),
+    }
+)
+_GIT_READERS: Final = frozenset({"blame", "diff", "grep", "log", "ls-files", "show", "status"})
+_BETWEEN: Final = re.compile(r"[;&|\n()`]+")
+_WORDS: Final = re.compile(r"[\s<>=,:]+")
+_WRITTEN: Final = re.compile(r">(?!\s*(?:/dev/null|&\d)\b)")
+_BRACES: Final = re.compile(r"\{[^{}\s]*\}")
+_QUOTES: Final = re.compile(r"\\\n|[\"'\\]")
+_IN_PYTHON: Final = re.compile(
+    r"(?:import\s+toolstile|from\s+toolstile)(?s:.*)(?:\.go\(|approv|inbox|\.hook|_cli)",
+    re.IGNORECASE,
+)
+_AGENTS: Final = frozenset({"claude", "codex", "gemini"})
+_AGENT: Final = "The command may start another agent, which this hook need not govern."
+_STARTS: Final = re.compile(
+    r"-.*|\d+\w?|\w+=.*|[A-Z_]+|(?:\S*/)?(?:bash|bunx|command|env|exec|nice|nohup|npx|setsid|sh|sudo|time"
+    r"|timeout|xargs)"
+)
+"""The words before the name of a program."""
+_SHELL: Final = re.compile(r"(?:ba|da|fi|k|tc|z|c)?sh|python[\d.]*|node|irb|ruby|perl|script|tmux")
+_TYPED: Final = (
+    "This command would read further commands from its input, which no rule sees. Run each command "
+    "by itself."
+)
+_REFUSED: Final = (
+    "{tool} may not change {path}, which is protected. Do not change it; if the task needs that "
+    "change, ask the user to make it."
+)
+_COMMAND: Final = (
+    "This command would answer for the user, or loosen the rules for this agent. Continue without "
+    "it; if the task needs it, ask the user to run it."
+)
+
+
+Command = tuple[list[str], bool]
+"""The words of a command, and whether it is redirected to a file."""
+
+
+class Protection:
+    """The plugin that refuses changes of the files that govern an agent.
+
+    Paths of tools are followed through links. A command is refused if it names such a file and does
+    more than read it. Because a command can hide a name, the files are also kept while calls run,
+    and put back after.
+    """
+
+    def __init__(self, host: HostHandle, workspace: Path, protected: Iterable[str]) -> None:
+        self._workspace = workspace.resolve()
+        self._patterns = [Pattern(each.lstrip("/")) for each in (*GOVERNING, *protected)]
+        self._secret = [Path(state_folder()).resolve(), *_folders(host)]
+        homes = {self._workspace, Path.home().resolve()}
+        self._roots = sorted(homes)
+        self._governing = [root / name for root in self._roots for name in _KEPT]
+        self._kept: dict[Path, bytes | None] = {}
+        self.events: dict[str, Event] = {}
+        """The events of calls on which the host decides, by the ids of the calls."""
+
+    @hookimpl
+    def toolstile_check(self, tool: Tool[Any, Any], context: ToolContext) -> PolicyDecision | None:
+        """Deny a call that would change a protected file, or answer for the user."""
+        call = context.tool_call
+        event = None if call is None else self.events.get(call.id)
+        if event is None:
+            return None
+        if (why := self._fault(tool, event)) is not None:
+            return PolicyDecision.deny(why)
+        return PolicyDecision.ask(_AGENT) if _starts_agent(event) else None
+
+    def _fault(self, tool: Tool[Any, Any], event: Event) -> str | None:
+        for name, value in event.arguments.items():
+            use = use_of(name, [])
+            if use == "path" and isinstance(value, str):
+                path = _resolved(event.cwd, value)
+                if self._is_secret(path) or (tool.category != "read" and self._governs(path)):
+                    return _REFUSED.format(tool=event.tool, path=value)
+            elif use == "command":
+                # A list of words stands for its line.
+                text = (
+                    value
+                    if isinstance(value, str)
+                    else " ".join(map(str, cast("list[object]", value)))
+                )
+                if (why := self._fault_of_line(text, event)) is not None:
+                    return why
+        return None
+
+    def _fault_of_line(self, line: str, event: Event) -> str | None:
+        plain = _QUOTES.sub("", line)
+        lines = _BETWEEN.split(plain)
+        if _IN_PYTHON.search(plain):
+            return _COMMAND
+        if event.types and any(_is_shell(each.split()) for each in lines):
+            return _TYPED
+        folders = [event.cwd]
+        for words, writes in (*_plainly(lines), *_parsed(line)):
+            if _decides(words):
+                return _COMMAND
+            for word, path in _meant(folders, words):
+                if self._is_secret(path) or ((writes or not _reads(words)) and self._named(path)):
+                    return _REFUSED.format(tool=event.tool, path=word)
+            if words[:1] in (["cd"], ["pushd"]) and len(words) > 1:
+                folders.append(str(_resolved(folders[-1], words[1])))
+        return None
+
+    def _named(self, path: Path) -> bool:
+        """Tell whether a word names a protected file, or a folder around one."""
+        around = any(each.is_relative_to(path) for each in (*self._governing, *self._secret))
+        is_above = any(root.is_relative_to(path) for root in self._roots)
+        return self._governs(path) or (around and not is_above)
+
+    def _governs(self, path: Path) -> bool:
+        inside = path.is_relative_to(self._workspace)
+        names = [str(path).lstrip("/")]
+        names += [str(path.relative_to(self._workspace))] if inside else []
+        return any(
+            each.matches(name.lower()) or each.matches(name)
+            for each in self._patterns
+            for name in names
+        )
+
+    def _is_secret(self, path: Path) -> bool:
+        """Tell whether a path is of our own state, which holds keys and may not be read either."""
+        return any(path.is_relative_to(each) for each in self._secret)
+
+    # --- Kept while calls run
+
+    def keep(self) -> None:
+        """Keep the governing files as they are before the first of the calls that run."""
+        self._kept = {file: _bytes(file) for file in self._governing}
+
+    def put_back(self, folder: Path, *, at_terminal: bool) -> list[str]:
+        """Put back the governing files that have changed since; return their names.
+
+        Because a person may have made the change, its bytes are kept in a folder. At a terminal,
+        the agent itself notes the permissions that the person gives.
+        """
+        back: list[str] = []
+        for file, before in self._kept.items():
+            now = _bytes(file)
+            if now == before or (at_terminal and _only_permissions(file, before, now)):
+                continue
+            back.append(str(file))
+            with suppress(OSError):
+                if now is not None:
+                    (folder / f"{file.name}-{time.time_ns()}").write_bytes(now)
+                if before is None:
+                    file.unlink()
+                else:
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(before)
+        return back
+
+
+def _folders(host: HostHandle) -> Iterator[Path]:
+    """Yield the places of undo's contents and of the inbox with its key, by the configuration."""
+    for plugin, names in {"undo": ("directory",), "inbox": ("path", "key_file")}.items():
+        with suppress(PluginError):
+            settings = host.settings(plugin)
+            places = (getattr(settings, name, None) for name in names)
+            yield from (Path(place).resolve() for place in places if place is not None)
+
+
+def _resolved(cwd: str, text: str) -> Path:
+    return Path(os.path.realpath(os.path.join(cwd, os.path.expanduser(text))))  # noqa: PTH111, PTH118
+
+
+def _plainly(lines: Iterable[str]) -> Iterator[Command]:
+    """Yield the commands of a line as its words stand in it, also where no shell would see one."""
+    for part in lines:
+        words = [word for word in _WORDS.split(_BRACES.sub("*", part)) if word]
+        yield words, _WRITTEN.search(part) is not None
+
+
+def _parsed(line: str) -> Iterator[Command]:
+    """Yield the commands of a line as a shell reads it, if the library for this is installed."""
+    with suppress(DefinitionError):
+        for command in parsed(line).commands:
+            targets = [target.text for _, target in command.redirections]
+            writes = any(">" in operator for operator, _ in command.redirections)
+            yield [word.text for word in (*command.words, *command.assignments)] + targets, writes
+
+
+def _meant(folders: Sequence[str], words: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    """Yield the words of a command, with the paths that each may stand for."""
+    for folder in folders:
+        for word in words:
+            yield from ((word, path) for path in _paths(folder, word))
+
+
+def _paths(cwd: str, word: str) -> Iterator[Path]:
+    word = re.sub(r"\$\{?HOME\}?|^~(?=/|$)", lambda _: os.path.expanduser("~"), word)  # noqa: PTH111
+    word = re.sub(r"\$\{?PWD\}?", lambda _: cwd, word)
+    pattern = re.sub(r"\{[^/]*\}|\$\w+|\$$", "*", word)
+    yield _resolved(cwd, word)
+    if pattern.strip("*./") and any(char in pattern for char in "*?["):
+        for found in glob.iglob(pattern, root_dir=cwd, include_hidden=True):  # noqa: PTH207 - relative
+            yield _resolved(cwd, found)
+
+
+def _reads(words: Sequence[str]) -> bool:
+    if words[:1] == ["git"]:
+        return words[1:2] != [] and words[1] in _GIT_READERS and "--output" not in words
+    return not words or words[0] in _READERS
+
+
+def _starts_agent(event: Event) -> bool:
+    """Tell whether a command may run an agent: under any settings, or to change its own."""
+    lines = (text for name, text in event.arguments.items() if use_of(name, []) == "command")
+    for part in _BETWEEN.split(_QUOTES.sub("", " ".join(map(str, lines)))):
+        before = dropwhile(_STARTS.fullmatch, part.split())
+        if next(before, "").rpartition("/")[2] in _AGENTS:
+            return True
+    return False
+
+
+def _is_shell(words: Sequence[str]) -> bool:
+    """Tell whether a command is a shell or an interpreter that reads commands from its input."""
+    given = [word for word in words if not word.startswith("-")]
+    name = given[-1].rpartition("/")[2] if given else ""
+    return _SHELL.fullmatch(name) is not None and "-c" not in words
+
+
+def _decides(words: Sequence[str]) -> bool:
+    """Tell whether a command runs ours with words that are for a person, after any options."""
+    ours = (at for at, word in enumerate(words) if word.rpartition("/")[2] == "toolstile")
+    first = next(ours, len(words))
+    return any(decides(words[at:]) for at in range(first + 1, len(words)))
+
+
+def _only_permissions(file: Path, before: bytes | None, now: bytes | None) -> bool:
+    """Tell whether two texts of an agent's settings differ in its permissions alone."""
+    if file.name not in {"settings.json", "settings.local.json"} or now is None:
+        return False
+    with suppress(ValueError, AttributeError):
+        old, new = (json.loads(text or b"{}") for text in (before, now))
+        return bool({**old, "permissions": None} == {**new, "permissions": None})
+    return False
+
+
+def _bytes(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,5 @@
+"""The workspace with a hook."""
+
+from tests.plugins.hook.conftest import hooked
+
+__all__ = ["hooked"]

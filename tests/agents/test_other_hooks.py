@@ -1,0 +1,260 @@
+"""Codex and Gemini CLI with our hook, and played models on loopback."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from tests.agents.providers import Played, Reply, Step, gemini, played, responses
+from tests.agents.test_hooks import break_hook
+from tests.node import Npm
+from tests.plugins.hook.hooked import Workspace
+
+pytestmark = [pytest.mark.slow, pytest.mark.agents]
+
+RULES = """\
+[[policies]]
+kind = "rule"
+effect = "deny"
+tools = ["Bash", "run_shell_command"]
+when = '"delete" in words(args.command)'
+reason = "Deletions are for the user."
+
+[[policies]]
+kind = "rule"
+effect = "ask"
+tools = ["Bash", "run_shell_command"]
+when = '"push" in words(args.command)'
+
+[plugins.hook]
+protected = ["**/.env"]
+
+[plugins.inbox]
+path = "{state}/inbox.db"
+
+[plugins.record]
+file = "{state}/calls.jsonl"
+"""
+
+
+@dataclass
+class Other(ABC):
+    """An agent in a workspace, with our hook in the settings of its user."""
+
+    npm: Npm
+    workspace: Workspace
+    name: ClassVar[str]
+    form: ClassVar[Any]
+
+    @property
+    def settings(self) -> Path:
+        folder = {"codex": ".codex/hooks.json", "gemini": ".gemini/settings.json"}[self.name]
+        return self.workspace.home / folder
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Write the settings of the agent that our hook needs not."""
+
+    @abstractmethod
+    def command(self, model: str) -> tuple[list[str], dict[str, str]]:
+        """Return the command that runs the agent with a model, and its variables."""
+
+    @abstractmethod
+    def shell(self, command: str) -> Step:
+        """Return a call that runs a command."""
+
+    def run(self, script: Reply | Sequence[Step]) -> Played:
+        """Run the agent until it ends; it may do everything that our hook lets it do."""
+
+        def in_order(results: list[str]) -> Step | None:
+            steps = list(script) if not callable(script) else []
+            return steps[len(results)] if len(results) < len(steps) else None
+
+        with played(script if callable(script) else in_order, type(self).form) as model:
+            command, more = self.command(model.url)
+            done = subprocess.run(
+                command,
+                cwd=self.workspace.folder,
+                env={
+                    "HOME": str(self.workspace.home),
+                    "XDG_STATE_HOME": str(self.workspace.state),
+                    "PATH": self.npm.environment()["PATH"],
+                    **more,
+                },
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=180,
+                check=False,
+            )
+        assert done.returncode == 0, done
+        return model
+
+    def recorded(self) -> list[str]:
+        file = self.workspace.state / "calls.jsonl"
+        lines = map(json.loads, file.read_text().splitlines())
+        return [line["status"] for line in lines if line["kind"] == "call"]
+
+
+class CodexAgent(Other):
+    """Codex, which trusts our hook without a person."""
+
+    name = "codex"
+    form = staticmethod(responses)
+
+    def prepare(self) -> None:
+        (self.workspace.home / ".codex").mkdir()
+
+    def command(self, model: str) -> tuple[list[str], dict[str, str]]:
+        (self.workspace.home / ".codex/config.toml").write_text(
+            'model = "gpt-5.1-codex"\nmodel_provider = "loop"\n[model_providers.loop]\n'
+            f'name = "loop"\nbase_url = "{model}/v1"\nwire_api = "responses"\n'
+            'env_key = "LOOP_KEY"\n[features]\nhooks = true\n'
+        )
+        program = self.npm.program("codex", "@openai/codex@0.171.0")
+        words = ["exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust"]
+        words += ["--dangerously-bypass-approvals-and-sandbox", "go"]
+        return [program, *words], {"LOOP_KEY": "x"}
+
+    def shell(self, command: str) -> Step:
+        return {"name": "exec_command", "arguments": {"cmd": command}}
+
+
+class GeminiAgent(Other):
+    """Gemini CLI, in a workspace that it trusts."""
+
+    name = "gemini"
+    form = staticmethod(gemini)
+
+    def prepare(self) -> None:
+        settings = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "general": {"enableAutoUpdate": False},
+        }
+        self.settings.parent.mkdir()
+        self.settings.write_text(json.dumps(settings))
+
+    def command(self, model: str) -> tuple[list[str], dict[str, str]]:
+        program = self.npm.program("gemini", "@google/gemini-cli@0.61.0")
+        more = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": model}
+        more["GEMINI_CLI_TRUST_WORKSPACE"] = "true"
+        return [program, "--yolo", "-m", "gemini-2.5-pro", "-p", "go"], more
+
+    def shell(self, command: str) -> Step:
+        return {"name": "run_shell_command", "arguments": {"command": command}}
+
+
+@pytest.fixture(params=[CodexAgent, GeminiAgent], ids=lambda agent: agent.name)
+def agent(request: pytest.FixtureRequest, npm: Npm, hooked: Workspace) -> Other:
+    made: Other = request.param(npm, hooked)
+    made.prepare()
+    hooked.configure(RULES.format(state=hooked.state))
+    done = hooked.command("hook", "install", made.name, "--user")
+    assert done.returncode == 0, done
+    return made
+
+
+def test_its_commands_pass_our_stages(agent: Other) -> None:
+    commands = ["echo hello", "git status && delete x", "cat > .env", "echo one > f1; false"]
+    results = agent.run([agent.shell(each) for each in commands]).results
+    assert "hello" in results[0]
+    assert "Deletions are for the user." in results[1]
+    assert "which is protected" in results[2]
+    assert not (agent.workspace.folder / ".env").exists()
+    assert (agent.workspace.folder / "f1").read_text() == "one\n"
+    # Codex tells no failure.
+    failed = "error" if agent.name == "gemini" else "succeeded"
+    assert agent.recorded() == ["succeeded", "denied", "denied", failed]
+
+
+def test_a_call_that_asks_runs_when_it_is_approved_and_repeated(agent: Other) -> None:
+    def reply(results: list[str]) -> Step | None:
+        if results:
+            ticket = re.search(r"question ([0-9a-f]{12})", results[0])
+            assert ticket is not None
+            if len(results) == 1:
+                done = agent.workspace.person("approvals", "approve", ticket[1])
+                assert done.returncode == 0, done
+        return agent.shell("touch pushed # push") if len(results) < 2 else None
+
+    results = agent.run(reply).results
+    assert "again with the same arguments" in results[0]
+    assert (agent.workspace.folder / "pushed").exists()
+    assert agent.recorded() == ["pending", "succeeded"]
+
+
+def test_a_person_edits_the_arguments(agent: Other) -> None:
+    def reply(results: list[str]) -> Step | None:
+        if len(results) == 1:
+            found = re.search(r"question ([0-9a-f]{12})", results[0])
+            assert found is not None
+            edited = json.dumps({"command": "touch edited"})
+            done = agent.workspace.person("approvals", "edit", found[1], edited)
+            assert done.returncode == 0, done
+        return agent.shell("touch pushed # push") if len(results) < 2 else None
+
+    agent.run(reply)
+    assert (agent.workspace.folder / "edited").exists()
+    assert not (agent.workspace.folder / "pushed").exists()
+
+
+@pytest.mark.parametrize("agent", [GeminiAgent], indirect=True)
+def test_the_hook_of_a_project_counts(agent: Other) -> None:
+    assert agent.workspace.person("hook", "uninstall", agent.name, "--user").returncode == 0
+    done = agent.workspace.person("hook", "install", agent.name, "--project")
+    assert done.returncode == 0, done
+    results = agent.run([agent.shell("git status && delete x")]).results
+    assert "Deletions are for the user." in results[0]
+
+
+def test_the_end_of_a_turn_is_refused_once(agent: Other) -> None:
+    checker = '[[plugins.agent.task_completion]]\nkind = "plan"\nrequire_plan = true\n'
+    configuration = agent.workspace.folder / "toolstile.toml"
+    configuration.write_text(f"{configuration.read_text()}\n{checker}")
+    model = agent.run([agent.shell("echo one")])
+    assert sum("A plan is missing" in said for said in model.said) == 1
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *("exits with 1", "is absent", "hangs", "is killed", "prints half an answer"),
+        *("has no helper", "has no Python"),
+    ],
+)
+def test_a_hook_that_is_broken_lets_no_call_run(agent: Other, how: str, tmp_path: Path) -> None:
+    break_hook(agent.settings, agent.workspace, how, tmp_path)
+    model = agent.run([agent.shell("touch ran1"), agent.shell("touch ran2")])
+    assert [*agent.workspace.folder.glob("ran*")] == []
+    assert len(model.results) == 2
+
+
+def test_codex_starts_no_shell_to_type_into(npm: Npm, hooked: Workspace) -> None:
+    agent = CodexAgent(npm, hooked)
+    agent.prepare()
+    hooked.configure(RULES.format(state=hooked.state))
+    assert hooked.command("hook", "install", "codex", "--user").returncode == 0
+
+    def reply(results: list[str]) -> Step | None:
+        if not results:
+            begin = {"cmd": "bash", "tty": True, "yield_time_ms": 500}
+            return {"name": "exec_command", "arguments": begin}
+        found = re.search(r"session ID (\d+)", results[-1])
+        if found is None or len(results) > 1:
+            return None
+        # No event comes for this.
+        typed = {"session_id": int(found[1]), "chars": "touch typed\n", "yield_time_ms": 1000}
+        return {"name": "write_stdin", "arguments": typed}
+
+    results = agent.run(reply).results
+    assert len(results) == 1, results
+    assert "Run each command by itself." in results[0]
+    assert not (hooked.folder / "typed").exists()

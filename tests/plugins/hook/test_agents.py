@@ -1,0 +1,91 @@
+"""Events and answers in the forms of Codex and Gemini CLI; those of Claude Code are played."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.hook.agents import AGENTS, Codex, Decision, GeminiCli
+from toolstile_plugins.hook.client import PASSED
+
+NONE = dict.fromkeys(PASSED, "")
+CALL = {"tool_name": "run_shell_command", "tool_input": {"command": "ls"}, "session_id": "s"}
+
+
+def event(name: str, **more: Any) -> Any:
+    return GeminiCli().read({"hook_event_name": name, **CALL, **more}, NONE)
+
+
+def test_equal_calls_of_gemini_have_one_place_and_no_id() -> None:
+    first, second = event("BeforeTool"), event("AfterTool", tool_response={"llmContent": "a"})
+    assert first.place == second.place
+    assert first.given_id == ""
+    other = event("BeforeTool", tool_input={"command": "pwd"})
+    assert other.place != first.place
+
+
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        ({"llmContent": "Output: a\nProcess Group PGID: 7"}, None),
+        ({"llmContent": "Output: (empty)\nExit Code: 1\nProcess Group PGID: 7"}, "Exit Code: 1"),
+        ({"llmContent": "Exit Code: 0"}, None),
+        ({"llmContent": "", "error": {"message": "no"}}, "{'message': 'no'}"),
+        (None, None),
+    ],
+)
+def test_a_failure_of_gemini_stands_in_its_text(response: Any, error: str | None) -> None:
+    assert event("AfterTool", tool_response=response).error == error
+
+
+def test_answers_to_gemini() -> None:
+    def answer(name: str, **more: Any) -> Any:
+        text = GeminiCli().write(event(name), Decision(**more))
+        return json.loads(text) if text else None
+
+    assert answer("BeforeTool") is None
+    denied = {"decision": "deny", "reason": "No."}
+    assert answer("BeforeTool", verdict="deny", reason="No.") == denied
+    changed = answer("BeforeTool", verdict="allow", arguments={"command": "pwd"})
+    specific = {"hookEventName": "BeforeTool", "tool_input": {"command": "pwd"}}
+    assert changed == {"hookSpecificOutput": specific}
+    blocked = {"decision": "block", "reason": "More."}
+    assert answer("AfterAgent", verdict="block", reason="More.") == blocked
+    said = answer("AfterTool", context="Run the tests.")
+    assert said["hookSpecificOutput"]["additionalContext"] == "Run the tests."
+
+
+def test_codex_never_asks_or_defers() -> None:
+    made = Codex().read({"hook_event_name": "PreToolUse", **CALL}, NONE)
+    assert (made.asks, made.defers, made.types) == (False, False, True)
+
+
+def test_the_files_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    project = Path("/work")
+    files = {
+        (name, scope): str(agent.settings_file(scope, project))
+        for name, agent in AGENTS.items()
+        for scope in ("project", "user")
+        if name != "claude-code" and (name, scope) != ("codex", "project")
+    }
+    assert files == {
+        ("codex", "user"): "/home/ann/.codex/hooks.json",
+        ("gemini", "project"): "/work/.gemini/settings.json",
+        ("gemini", "user"): "/home/ann/.gemini/settings.json",
+    }
+    for scope in ("project", "managed"):
+        with pytest.raises(ConfigurationError, match="Use --user"):
+            Codex().settings_file(scope, project)
+
+
+def test_a_probe_is_a_call_that_changes_nothing() -> None:
+    for agent in AGENTS.values():
+        probe = agent.read(agent.probe(Path("/work")), NONE)
+        assert probe.kind == "before"
+        assert agent.categories[probe.tool] == "read"

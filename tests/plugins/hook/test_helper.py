@@ -1,0 +1,389 @@
+"""The helper decides on the events of Claude Code by the policies of the workspace."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.plugins.hook.hooked import Workspace
+
+pytestmark = pytest.mark.slow
+
+RULES = """\
+[[policies]]
+kind = "rule"
+effect = "deny"
+tools = ["Bash"]
+when = '"rm" in words(args.command)'
+reason = "Deletions are for the user."
+
+[[policies]]
+kind = "rule"
+effect = "ask"
+tools = ["Bash"]
+when = '"push" in words(args.command)'
+reason = "A push is for the user."
+
+[plugins.hook]
+protected = ["**/.env"]
+
+[plugins.inbox]
+path = "{folder}/inbox.db"
+
+[plugins.record]
+file = "{folder}/calls.jsonl"
+"""
+
+
+@pytest.fixture
+def ruled(hooked: Workspace) -> Workspace:
+    hooked.configure(RULES.format(folder=hooked.state))
+    return hooked
+
+
+def recorded(workspace: Workspace) -> list[tuple[str, str]]:
+    """Return the tool and the status of each recorded call."""
+    file = workspace.state / "calls.jsonl"
+    lines = map(json.loads, file.read_text().splitlines() if file.exists() else ())
+    calls = [line for line in lines if line["kind"] == "call"]
+    return [(call["envelope"]["tool"], call["status"]) for call in calls]
+
+
+def after(event: dict[str, Any], **more: Any) -> dict[str, Any]:
+    name = "PostToolUseFailure" if "error" in more else "PostToolUse"
+    return {**event, "hook_event_name": name, **more}
+
+
+def ticket_in(text: str) -> str:
+    found = re.search(r"\b[0-9a-f]{12}\b", text)
+    assert found is not None, text
+    return found[0]
+
+
+def approve(workspace: Workspace, ticket: str, *more: str) -> None:
+    words = more or ("approve", ticket)
+    done = workspace.command("approvals", *words)
+    assert done.returncode == 0, done
+
+
+def test_a_call_that_passes_gets_no_decision(ruled: Workspace) -> None:
+    assert ruled.send(ruled.event("PreToolUse", "Bash", arguments={"command": "ls"})).stdout == ""
+
+
+def test_a_rule_denies_with_its_reason(ruled: Workspace) -> None:
+    assert ruled.bash("git status && rm -rf x") == {
+        "permissionDecision": "deny",
+        "permissionDecisionReason": "Deletions are for the user.",
+    }
+    assert recorded(ruled) == [("bash", "denied")]
+
+
+def test_a_policy_over_commands_denies_and_asks(ruled: Workspace) -> None:
+    pytest.importorskip("tree_sitter_bash")
+    lists = 'deny = ["curl *"]\nask = ["make *"]\nallow = ["ls *"]\n'
+    table = f'kind = "command"\ntools = ["Bash"]\n{lists}'
+    ruled.configure(f"{RULES.format(folder=ruled.state)}\n[[policies]]\n{table}")
+    decisions = {line: ruled.bash(line) for line in ("ls && curl x", "cd x; make all", "ls")}
+    verdicts = [each.get("permissionDecision") for each in decisions.values()]
+    assert verdicts == ["deny", "defer", None]
+
+
+def test_a_call_of_our_own_server_passes_by(ruled: Workspace) -> None:
+    event = ruled.event("PreToolUse", "mcp__toolstile__write_file", arguments={})
+    assert ruled.decision(event) == {}
+    assert recorded(ruled) == []
+
+
+def test_the_end_of_a_call_is_recorded(ruled: Workspace) -> None:
+    good = ruled.event("PreToolUse", "Bash", arguments={"command": "ls"})
+    bad = ruled.event("PreToolUse", "Bash", arguments={"command": "false"})
+    stopped = ruled.event("PreToolUse", "Bash", arguments={"command": "sleep 9"})
+    for event in (good, bad, stopped):
+        assert ruled.decision(event) == {}
+    ends = [
+        after(stopped, error="interrupted", is_interrupt=True),
+        after(good, tool_response={"stdout": "a"}),
+        after(bad, error="Exit code 1"),
+    ]
+    assert [ruled.decision(end) for end in ends] == [{}, {}, {}]
+    assert recorded(ruled) == [("bash", "cancelled"), ("bash", "succeeded"), ("bash", "error")]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"hook_event_name": "PostToolBatch", "tool_calls": [{"tool_use_id": "toolu_x"}]},
+        {"hook_event_name": "Stop", "stop_hook_active": False},
+        {"hook_event_name": "SessionEnd", "reason": "other"},
+        {"hook_event_name": "UserPromptSubmit", "prompt": "more"},
+    ],
+    ids=lambda end: end["hook_event_name"],
+)
+def test_a_call_without_an_end_is_closed_as_unknown(ruled: Workspace, end: Any) -> None:
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "ls"}, id="toolu_x")
+    ruled.decision(event)
+    assert ruled.decision({**ruled.event("Stop"), **end}) == {}
+    assert recorded(ruled) == [("bash", "unknown")]
+    # Its end comes too late, and changes nothing.
+    assert ruled.decision(after(event, tool_response={})) == {}
+    assert len(recorded(ruled)) == 1
+
+
+def test_the_end_of_another_agent_closes_nothing(ruled: Workspace) -> None:
+    ruled.decision(ruled.event("PreToolUse", "Bash", arguments={"command": "ls"}, agent_id="a1"))
+    ruled.decision(ruled.event("Stop", stop_hook_active=False))
+    ruled.decision(ruled.event("SubagentStop", agent_id="a2"))
+    assert recorded(ruled) == []
+    ruled.decision(ruled.event("SubagentStop", agent_id="a1"))
+    assert recorded(ruled) == [("bash", "unknown")]
+
+
+def test_ends_that_were_never_begun_and_strange_events_change_nothing(ruled: Workspace) -> None:
+    event = ruled.event("PostToolUse", "Bash", arguments={"command": "ls"}, tool_response={})
+    assert ruled.decision(event) == {}
+    assert ruled.decision(ruled.event("SomethingNew", surprise=[1])) == {}
+    assert ruled.decision(ruled.event("PostToolBatch")) == {}
+
+
+def test_an_event_that_cannot_be_read_refuses_the_call(ruled: Workspace) -> None:
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "ls"})
+    del event["session_id"]
+    assert ruled.send(event).returncode == 2
+    assert ruled.bash("ls") == {}
+
+
+def test_arguments_that_do_not_fit_are_refused(ruled: Workspace) -> None:
+    event = ruled.event("PreToolUse", "Bash", arguments={"cmd": "ls"})
+    assert ruled.decision(event)["permissionDecision"] == "deny"
+
+
+# --- A person decides
+
+
+def test_at_a_terminal_the_agent_asks(ruled: Workspace) -> None:
+    ruled.entry = "cli"
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "git push"})
+    assert ruled.decision(event) == {
+        "permissionDecision": "ask",
+        "permissionDecisionReason": "A push is for the user.",
+    }
+    ruled.decision(after(event, tool_response={"stdout": ""}))
+    assert recorded(ruled) == [("bash", "succeeded")]
+
+
+def test_at_a_terminal_a_refused_call_ends_as_unknown(ruled: Workspace) -> None:
+    ruled.entry = "cli"
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "git push"})
+    ruled.decision(event)
+    ruled.decision(ruled.event("PostToolBatch", tool_calls=[{"tool_use_id": event["tool_use_id"]}]))
+    assert recorded(ruled) == [("bash", "unknown")]
+
+
+def test_in_print_mode_the_call_is_deferred_and_resumed(ruled: Workspace) -> None:
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "git push"})
+    first = ruled.decision(event)
+    assert first["permissionDecision"] == "defer"
+    # Asked again too early, it still waits for the same answer.
+    again = ruled.decision(event)
+    ticket = ticket_in(again["permissionDecisionReason"])
+    assert ticket in first["permissionDecisionReason"]
+    approve(ruled, ticket)
+    assert ruled.decision(event) == {}
+    ruled.decision(after(event, tool_response={"stdout": ""}))
+    assert [status for _, status in recorded(ruled)] == ["pending", "succeeded"]
+    # The approval was for one call.
+    other = ruled.event("PreToolUse", "Bash", arguments={"command": "git push"})
+    assert ruled.decision(other)["permissionDecision"] == "defer"
+
+
+def test_a_denied_call_is_denied_when_it_is_resumed(ruled: Workspace) -> None:
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "git push"})
+    ticket = ticket_in(ruled.decision(event)["permissionDecisionReason"])
+    approve(ruled, ticket, "deny", ticket, "--reason", "Not on a Friday.")
+    answer = ruled.decision(event)
+    assert answer["permissionDecision"] == "deny"
+    assert "Not on a Friday." in answer["permissionDecisionReason"]
+
+
+def test_an_edited_call_runs_with_the_arguments_of_the_person(ruled: Workspace) -> None:
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "git push"})
+    ticket = ticket_in(ruled.decision(event)["permissionDecisionReason"])
+    edited = {"command": "git push --dry-run"}
+    approve(ruled, ticket, "edit", ticket, json.dumps(edited))
+    answer = ruled.decision(event)
+    assert answer["permissionDecision"] == "allow"
+    assert answer["updatedInput"] == edited
+
+
+def test_a_sub_agent_is_denied_and_repeats_the_call_when_it_is_approved(ruled: Workspace) -> None:
+    first = ruled.bash("git push", agent_id="a1")
+    assert first["permissionDecision"] == "deny"
+    assert "again with the same arguments" in first["permissionDecisionReason"]
+    approve(ruled, ticket_in(first["permissionDecisionReason"]))
+    assert ruled.bash("git push other", agent_id="a1")["permissionDecision"] == "deny"
+    assert ruled.bash("git push", agent_id="a1") == {}
+
+
+def test_an_unknown_tool_asks(ruled: Workspace) -> None:
+    event = ruled.event("PreToolUse", "mcp__github__merge", arguments={"number": 1})
+    answer = ruled.decision(event)
+    assert answer["permissionDecision"] == "defer"
+    approve(ruled, ticket_in(answer["permissionDecisionReason"]))
+    assert ruled.decision(event) == {}
+
+
+def test_configuration_names_a_tool_of_another_server(ruled: Workspace) -> None:
+    text = RULES.format(folder=ruled.state)
+    ruled.configure(f"{text}\n[tools.mcp__github__list]\nrequires_confirmation = false\n")
+    event = ruled.event("PreToolUse", "mcp__github__list", arguments={})
+    assert ruled.decision(event) == {}
+
+
+def test_without_an_inbox_a_call_that_asks_is_denied(hooked: Workspace) -> None:
+    event = hooked.event("PreToolUse", "mcp__github__merge", arguments={})
+    answer = hooked.decision(event)
+    assert answer["permissionDecision"] == "deny"
+    assert "requires human intervention" in answer["permissionDecisionReason"]
+
+
+def test_a_stop_refuses_each_call(ruled: Workspace) -> None:
+    assert ruled.bash("ls") == {}
+    assert ruled.command("stop", "--reason", "The build is broken.").returncode == 0
+    answer = ruled.bash("ls")
+    assert answer["permissionDecision"] == "deny"
+    assert "The build is broken." in answer["permissionDecisionReason"]
+
+
+def test_a_plugin_that_replaces_a_result_is_heard(ruled: Workspace) -> None:
+    plugin = ruled.folder / "shorter.py"
+    plugin.write_text(
+        "from toolstile import ToolResult, hookimpl\n\n"
+        "@hookimpl(wrapper=True)\n"
+        "def toolstile_execute():\n"
+        "    yield\n"
+        "    return ToolResult.ok({'stdout': 'short'})\n"
+    )
+    ruled.configure(f'plugin_files = ["{plugin}"]\n')
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "ls"})
+    ruled.decision(event)
+    answer = ruled.decision(after(event, tool_response={"stdout": "long"}))
+    assert answer == {"updatedToolOutput": {"stdout": "short"}}
+
+
+# --- Guidance
+
+
+def test_the_end_of_a_turn_is_refused_once_in_a_row(ruled: Workspace) -> None:
+    text = RULES.format(folder=ruled.state)
+    checker = '[[plugins.agent.task_completion]]\nkind = "tools_called"\nnames = ["edit"]\n'
+    ruled.configure(f"{text}\n{checker}")
+    end = ruled.event("Stop", stop_hook_active=False, last_assistant_message="done")
+    assert ruled.decision(end) == {}  # the session has made no call
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "ls"})
+    ruled.decision(event)
+    ruled.decision(after(event, tool_response={}))
+    answer = ruled.decision(end)
+    assert answer["decision"] == "block"
+    assert "edit" in answer["reason"]
+    assert ruled.decision({**end, "stop_hook_active": True}) == {}
+    arguments = {"file_path": "a", "old_string": "a", "new_string": "b"}
+    event = ruled.event("PreToolUse", "Edit", arguments=arguments)
+    ruled.decision(event)
+    ruled.decision(after(event, tool_response={}))
+    assert ruled.decision(end) == {}
+
+
+def test_feedback_follows_a_result(ruled: Workspace) -> None:
+    text = RULES.format(folder=ruled.state)
+    provider = (
+        '[[plugins.agent.feedback_providers]]\nkind = "static"\ntext = "Run the tests."\n'
+        "every_n_calls = 2\n"
+    )
+    ruled.configure(f"{text}\n{provider}")
+    answers: list[Any] = []
+    for command in ("ls", "make"):
+        event = ruled.event("PreToolUse", "Bash", arguments={"command": command})
+        ruled.decision(event)
+        answers.append(ruled.decision(after(event, tool_response={})))
+    assert answers[0] == {}
+    assert "Run the tests." in answers[1]["additionalContext"]
+
+
+# --- Files that govern the agent
+
+
+def test_settings_cannot_change_while_a_call_runs(ruled: Workspace) -> None:
+    file = ruled.folder / ".claude/settings.local.json"
+    changed = ruled.event("ConfigChange", source="local_settings", file_path=str(file))
+    assert ruled.decision(changed) == {}
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "ls"})
+    ruled.decision(event)
+    assert ruled.decision(changed)["decision"] == "block"
+    ruled.decision(after(event, tool_response={}))
+    assert ruled.decision(changed) == {}
+    file.parent.mkdir()
+    for text in ('{"disableAllHooks": true}', "no JSON"):
+        file.write_text(text)
+        assert ruled.decision(changed)["decision"] == "block"
+
+
+def test_settings_without_the_hook_do_not_count_while_it_is_installed(ruled: Workspace) -> None:
+    assert ruled.command("hook", "install", "claude-code").returncode == 0
+    file = ruled.folder / ".claude/settings.json"
+    changed = ruled.event("ConfigChange", source="project_settings", file_path=str(file))
+    installed = json.loads(file.read_text())
+    file.write_text(json.dumps({**installed, "model": "sonnet"}))
+    assert ruled.decision(changed) == {}
+    del installed["hooks"]["PreToolUse"]
+    file.write_text(json.dumps(installed))
+    assert ruled.decision(changed)["decision"] == "block"
+
+
+def test_a_command_that_changed_a_governing_file_is_put_back(ruled: Workspace) -> None:
+    settings = ruled.folder / ".claude" / "settings.json"
+    before = (ruled.folder / "toolstile.toml").read_text()
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "python3 x.py"})
+    other = ruled.event("PreToolUse", "Bash", arguments={"command": "ls"})
+    ruled.decision(event)
+    ruled.decision(other)
+    settings.parent.mkdir()
+    settings.write_text('{"disableAllHooks": true}')
+    (ruled.folder / "toolstile.toml").write_text("")
+    assert ruled.decision(after(other, tool_response={})) == {}
+    answer = ruled.decision(after(event, tool_response={}))
+    assert answer["decision"] == "block"
+    assert "settings.json" in answer["reason"]
+    assert not settings.exists()
+    assert (ruled.folder / "toolstile.toml").read_text() == before
+
+
+def test_permissions_that_a_person_gives_at_the_terminal_stay(ruled: Workspace) -> None:
+    settings = ruled.folder / ".claude" / "settings.local.json"
+    settings.parent.mkdir()
+    for entry, stays in (("cli", True), ("sdk-cli", False)):
+        ruled.entry = entry
+        event = ruled.event("PreToolUse", "Bash", arguments={"command": "make"})
+        ruled.decision(event)
+        settings.write_text('{"permissions": {"allow": ["Bash(make)"]}}')
+        answer = ruled.decision(after(event, tool_response={}))
+        assert (answer == {}, settings.exists()) == (stays, stays)
+        settings.unlink(missing_ok=True)
+    kept = next(ruled.state.rglob("settings.local.json-*"))
+    assert "Bash(make)" in kept.read_text()
+
+
+def test_a_command_that_starts_another_agent_asks(ruled: Workspace) -> None:
+    answer = ruled.bash("cd /tmp && claude --settings '{\"disableAllHooks\": true}' -p x")
+    assert answer["permissionDecision"] == "defer"
+
+
+def test_a_person_changes_these_files_between_calls(ruled: Workspace) -> None:
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "ls"})
+    ruled.decision(event)
+    ruled.decision(after(event, tool_response={}))
+    Path(ruled.folder, ".mcp.json").write_text("{}")
+    assert ruled.bash("ls") == {}
+    assert Path(ruled.folder, ".mcp.json").read_text() == "{}"

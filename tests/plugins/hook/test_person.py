@@ -1,0 +1,90 @@
+"""While a hook is installed, decisions need a person's terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from tests.plugins.hook.hooked import Workspace
+
+from toolstile_plugins.hook.person import MARKS, decides
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def installed(hooked: Workspace) -> Workspace:
+    assert hooked.command("hook", "install", "claude-code").returncode == 0
+    return hooked
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("go", True),
+        ("stop --reason x", False),
+        ("status", False),
+        ("approvals", True),
+        ("approvals list", False),
+        ("approvals --json list", False),
+        ("approvals approve 0123 --reason list", True),
+        ("undo --list", False),
+        ("undo --last", True),
+        ("ledger show x", False),
+        ("ledger resolve show --done", True),
+        ("hook doctor", False),
+        ("hook uninstall codex", True),
+        ("console", True),
+        ("", False),
+    ],
+)
+def test_commands_that_decide(line: str, expected: bool) -> None:
+    assert decides(line.split()) == expected
+
+
+def test_without_a_hook_anyone_decides(hooked: Workspace) -> None:
+    assert hooked.command("go").returncode == 0
+
+
+def test_a_person_decides_at_a_terminal(installed: Workspace) -> None:
+    assert "has no terminal" in installed.command("go").stderr
+    assert installed.person("go").returncode == 0
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_an_agents_command_decides_nothing(installed: Workspace, mark: str) -> None:
+    installed.more[mark] = "1"
+    done = installed.person("go")
+    assert done.returncode == 2
+    assert "an agent runs this command" in done.stderr
+
+
+def note(workspace: Workspace, process: int, since: float) -> None:
+    folder = workspace.state / "toolstile/hook/other"
+    folder.mkdir()
+    (folder / "sessions.json").write_text(json.dumps({"s": [since, process]}))
+
+
+def test_a_process_below_an_agent_decides_nothing(installed: Workspace) -> None:
+    note(installed, os.getpid(), time.time())
+    assert "an agent runs this command" in installed.person("go").stderr
+
+
+def test_the_session_of_an_agent_that_is_gone_does_not_count(installed: Workspace) -> None:
+    note(installed, 2**22 + 1, 1.0)
+    assert installed.person("go").returncode == 0
+
+
+def test_a_process_that_took_the_number_of_an_agent_does_not_count(installed: Workspace) -> None:
+    note(installed, os.getpid(), 1.0)
+    assert installed.person("go").returncode == 0
+
+
+@pytest.mark.skipif(not Path("/proc/1/stat").exists(), reason="the first process is unknown")
+def test_a_terminal_that_is_newer_than_a_session_does_not_count(installed: Workspace) -> None:
+    # As if the first process were an agent that began its session at once.
+    note(installed, 1, time.time() - time.monotonic() + 3)
+    assert "opened after an agent's session began" in installed.person("go").stderr
