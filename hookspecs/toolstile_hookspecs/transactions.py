@@ -18,7 +18,7 @@ class Participant(Protocol):
     unless `waits = False` says that none ever waits, and async ones on the loop. Optional are
     `SupportsJoin`, `SupportsRecovery` and `SupportsDiff`. One participant may have `decides = True`
     and a `key`: its `prepare` comes last and is the decision, which the others look up by the key
-    after a crash.
+    after a crash. One with `contained = True` undoes all effects of a tool that is not contained.
     """
 
     def prepare(self) -> Awaitable[None] | None:

@@ -25,7 +25,7 @@ _STRANGE: Final = re.compile(r"[^a-z0-9_-]+")
 class ForeignTool(Tool[Any, Any]):
     """A tool of another framework, or of an agent that has its own: any callable with a schema.
 
-    It takes the options of `Tool`. It is never contained, because no rollback undoes its effects.
+    It takes the options of `Tool`. It is not contained; a call is if a plugin undoes its effects.
     A name that a tool cannot have becomes the wire name, by which models call it. The host does
     not check patterns of the schema that cannot be searched in bounded time.
 

@@ -114,7 +114,7 @@ def _settle(call: ActiveCall, error: BaseException) -> None:
         raised = call.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
         told = call.abandonment is not None and call.abandonment.is_told
         lost = call.handler_state is HandlerState.LOST and tool.category != "read"
-        contained = bool(tool.contained)
+        contained = tool.contained or any(getattr(p, "contained", 0) for p in call.participants)
         called = FailureContext(call.name, contained, told, raised, lost, call.deadline)
     failure = classify_failure(error, called, call.stage, call.executor.engine.interrupts)
     if isinstance(error, asyncio.CancelledError) and call.was_cancelled:

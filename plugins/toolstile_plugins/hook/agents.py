@@ -39,6 +39,8 @@ class Event:
         ids: The calls of a batch.
         file: The file of changed settings.
         process: The process of the agent; 0 if it is unknown.
+        client: The process that has sent the event.
+        turn: The agent's id of the turn, if it gives one.
     """
 
     kind: Kind
@@ -63,6 +65,8 @@ class Event:
     ids: tuple[str, ...] = ()
     file: str = ""
     process: int = 0
+    client: int | None = None
+    turn: str = ""
 
     @property
     def place(self) -> Place:
@@ -190,6 +194,7 @@ class Agent:
             kind=self.EVENTS.get(name, "other"),
             name=name,
             session=data["session_id"],
+            turn=data.get("prompt_id") or data.get("turn_id") or "",
             agent=data.get("agent_id") or "",
             cwd=data.get("cwd", ""),
             id=data.get("tool_use_id", ""),

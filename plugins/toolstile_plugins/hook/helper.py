@@ -11,12 +11,15 @@ import fcntl
 import json
 import logging
 import os
+import socket
+import struct
 import sys
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from toolstile_hookspecs import (
     NOTICE,
@@ -30,11 +33,21 @@ from toolstile_hookspecs import (
     Outcome,
     SessionProtocol,
     Status,
+    Tool,
     ToolCall,
+    ToolContext,
 )
 from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.agent.guidance.prompt_guidance import Guidance
-from toolstile_plugins.hook.agents import AGENTS, NOTHING, Agent, Decision, Event, stand_in
+from toolstile_plugins.hook.agents import (
+    AGENTS,
+    ARGUMENTS,
+    NOTHING,
+    Agent,
+    Decision,
+    Event,
+    stand_in,
+)
 from toolstile_plugins.hook.client import END, OWN, PASSED, folder_of, private
 from toolstile_plugins.hook.install import switches_off
 from toolstile_plugins.hook.open_calls import OpenCalls, ToolFailed
@@ -42,6 +55,8 @@ from toolstile_plugins.hook.person import note_session
 from toolstile_plugins.hook.protection import Protection
 from toolstile_plugins.hook.settings import HookSettings
 from toolstile_plugins.hook.waiting import question_of, resume
+from toolstile_plugins.hook.watch import FILES, TURN, WatchedFiles
+from toolstile_plugins.undo import UndoStore
 
 log = logging.getLogger("toolstile.hook")
 
@@ -77,6 +92,10 @@ class Helper:
         self._executors: dict[tuple[str, bool, str], ExecutorHandle] = {}
         self._opened = ExitStack()
         self._protection = Protection(host, workspace, self._settings.protected)
+        self._workspace = workspace
+        self._files: WatchedFiles | None = None
+        self._agents: dict[str, int] = {}
+        """The processes of the agents, by session."""
         self.used = time.monotonic()
         self._folder: Path | None = None
 
@@ -90,13 +109,30 @@ class Helper:
         os.chmod("socket", 0o600)  # noqa: PTH101 - relative
         os.chdir(here)
         self._host.register(self._protection, "hook_protection")
+        store = UndoStore(self._host.settings("undo"))
+        reach = partial(reached, watches=self._settings.bash == "watch")
+        self._files = WatchedFiles(self._workspace, folder / "files", store, reach)
+        self._host.register(self._files, "hook_files")
         try:
-            while self._is_used():  # noqa: ASYNC110 - the time passes
+            while self._is_used():
                 await asyncio.sleep(_TICK)
+                dead = [place for place in self._calls.places() if not self._lives(place[0])]
+                await self._calls.close(dead, DecisionUnknownError(_NO_END))
         finally:
             server.close()
             await self._calls.close(self._calls.places(), DecisionUnknownError(_NO_END))
             self._opened.close()
+            self._files.close()
+
+    def _lives(self, session: str) -> bool:
+        """Return whether the agent of a session may still report the end of a call."""
+        try:
+            os.kill(self._agents.get(session) or os.getpid(), 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
 
     def _is_used(self) -> bool:
         idle = time.monotonic() - self.used
@@ -114,7 +150,8 @@ class Helper:
         self.used = time.monotonic()
         try:
             head, event = await reader.readline(), await reader.read(-1)
-            answer = await self.answer(head.decode(errors="surrogateescape"), event)
+            client = _process_of(writer)
+            answer = await self.answer(head.decode(errors="surrogateescape"), event, client)
             writer.write(answer.encode() + END)
             await writer.drain()
         except Exception:
@@ -123,11 +160,13 @@ class Helper:
         finally:
             writer.close()
 
-    async def answer(self, head: str, data: bytes) -> str:
+    async def answer(self, head: str, data: bytes, client: int | None = None) -> str:
         """Return the answer to an event in the agent's form."""
         name, *variables = head.rstrip("\n").split("\0")
         agent = AGENTS[name]
         event = agent.read(json.loads(data), dict(zip(PASSED, variables, strict=True)))
+        event = replace(event, client=client)
+        self._agents[event.session] = event.process
         if self._folder is not None:
             note_session(self._folder, event.session, event.process, ends=event.ends)
         try:
@@ -161,7 +200,8 @@ class Helper:
     async def _before(self, agent: Agent, event: Event) -> Decision:
         # Gemini CLI has no ids, and a later call with the same arguments is another call.
         id_ = "/".join(event.place) if event.given_id else new_id()
-        call = ToolCall(event.tool, event.arguments, id=id_, provider_id=event.given_id)
+        turn = {TURN: event.turn} if event.turn else {}
+        call = ToolCall(event.tool, event.arguments, id=id_, provider_id=event.given_id, meta=turn)
         tools = self._executor(agent, event)
         waits = question_of(tools, call)
         if isinstance(waits, str):
@@ -200,6 +240,9 @@ class Helper:
 
     async def _after(self, event: Event) -> Decision:
         error = None if event.error is None else ToolFailed(event.error)
+        if self._files is not None:
+            ended = partial(self._files.ended, failed=error is not None)
+            await asyncio.to_thread(ended, self._calls.id_at(event.place), event.client)
         outcome = await self._calls.end(
             event.place, event.response, error=error, is_cancelled=event.interrupted
         )
@@ -208,15 +251,19 @@ class Helper:
                 f"{event.tool} changed {', '.join(back)}, which governs this agent, so the change"
             )
             return Decision(verdict="block", reason=f"{told} was put back. Continue without it.")
-        if outcome is None or event.interrupted:
+        if outcome is None:
             return NOTHING
+        files = str(outcome.event.attributes.get(FILES, ""))
+        if event.interrupted:
+            return Decision(context=files)
         if outcome.is_error and not isinstance(outcome.event.error, ToolFailed):
-            return Decision(verdict="block", reason=outcome.text)
+            return Decision(verdict="block", reason=f"{outcome.text} {files}".rstrip())
         guided = await self._guidance[event.session].awith_feedback([outcome])
         feedback = "\n".join(said.render() for said in getattr(guided[0], "feedback", ()))
         # A plugin may have replaced the result.
         replaced = outcome.success and outcome.result.value != event.response
-        return Decision(context=feedback, output=outcome.result.value if replaced else None)
+        context = "\n".join(filter(None, (files, feedback)))
+        return Decision(context=context, output=outcome.result.value if replaced else None)
 
     async def _end_of_turn(self, event: Event) -> Decision:
         """Let the checkers of the configuration keep the main agent from its end, once in a row."""
@@ -261,6 +308,27 @@ class Helper:
         """Let the agent ask the person at its terminal: a refused call gets no end."""
         self._asked[request.call.id] = " ".join(request.reasons)
         return replace(ApprovalAnswer.approve(), by="the agent's terminal")
+
+
+def reached(tool: Tool[Any, Any], context: ToolContext, *, watches: bool) -> list[str] | None:
+    """Return the paths that a call of an agent's tool changes; None for a command to watch."""
+    forms = ARGUMENTS.get(tool.wire_name or "", {})
+    if watches and ("command" in forms or tool.wire_name == "apply_patch"):
+        return None
+    given: Any = context.tool_call and context.tool_call.arguments
+    given = json.loads(given) if isinstance(given, str) else given
+    named = [str(given[name]) for name in forms if forms[name].get("format") == "path"]
+    if tool.category != "write" or not named:
+        raise LookupError(tool.name)
+    return named
+
+
+def _process_of(writer: asyncio.StreamWriter) -> int | None:
+    """Return the process of a client; None on systems that do not tell."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    end = writer.get_extra_info("socket")
+    return int(struct.unpack("3i", end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
 
 
 def serve(host: HostHandle, workspace: Path) -> int:

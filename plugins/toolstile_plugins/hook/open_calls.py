@@ -27,7 +27,7 @@ class _OpenCall:
 
     def __init__(self, call: ToolCall, dispatch: Dispatch) -> None:
         loop = asyncio.get_running_loop()
-        self.arguments = call.arguments
+        self.id, self.arguments = call.id, call.arguments
         self.admitted: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.result: asyncio.Future[Any] = loop.create_future()
         self.cancellation = Cancellation()
@@ -107,6 +107,10 @@ class OpenCalls:
             else:
                 open_.cancellation.cancel()
         await asyncio.gather(*(open_.outcome for open_ in left), return_exceptions=True)
+
+    def id_at(self, place: Place) -> str:
+        """Return the id of the open call at a place, empty if there is none."""
+        return self._open[place].id if place in self._open else ""
 
     def places(self, *whose: str) -> list[Place]:
         """Return the places of the open calls: of all, of a session, or of an agent in it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +17,8 @@ class HookSettings(BaseModel):
             beside the files that govern the agent.
         idle: Seconds without an event after which the helper process ends.
         wait: Seconds for a decision on a call; without one the call is denied.
+        bash: `watch` keeps the files of the workspace before each command: a failed command goes
+            back, and the others can be undone. `off` keeps only the files that tools name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -24,6 +26,7 @@ class HookSettings(BaseModel):
     protected: tuple[str, ...] = ()
     idle: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 900.0
     wait: Annotated[float, Field(gt=0, le=20)] = 15.0
+    bash: Literal["watch", "off"] = "watch"
 
     @property
     def awaited_tools(self) -> tuple[str, ...]:

@@ -21,9 +21,11 @@ from toolstile_plugins.vfs.diff import Told, ToldChanges, node_told, state_of, t
 from toolstile_plugins.vfs.nodes import PERMISSIONS, InMemory, Node, file_node
 from toolstile_plugins.vfs.write_set import Layer
 
+TIMED: Final = " bytes, written at "
+"""The text between size and time in the state of a large file."""
+MODE: Final = " with mode "
+"""The text before the mode in a state."""
 _HASHED_BYTES: Final = 1 << 20
-_TIMED: Final = " bytes, written at "
-_MODE: Final = " with mode "
 _DIGEST: Final = re.compile("^([0-9a-f]{12})[0-9a-f]{52}")
 
 
@@ -45,7 +47,12 @@ def reverse_of(layer: Layer, root: str | None, *, with_contents: bool) -> str:
         raise SnapshotError("The former files have too many bytes to keep.")
     left = {change.path: _state(change.after) for change in changes}
     former = {each.path: _former(layer.before(each.path), each, with_contents) for each in changes}
-    return _adapter().dump_json(Reverse(left, former, root)).decode()
+    return written(Reverse(left, former, root))
+
+
+def written(reverse: Reverse) -> str:
+    """Return a reverse as text."""
+    return _adapter().dump_json(reverse).decode()
 
 
 def _former(before: Node | None, change: Change, with_contents: bool) -> Told:  # noqa: FBT001 - of two
@@ -64,16 +71,16 @@ def _state(node: Node | None, like: str = "") -> str | None:
     # A large file that keeps its time is known by that, because reading it takes long.
     is_timed = content is not None and content.digest is None and isinstance(node.modified, int)
     is_large = content is not None and content.size > _HASHED_BYTES
-    if content is not None and (_TIMED in like if like else is_timed and is_large):
-        state = f"{content.size}{_TIMED}{node.modified}"
+    if content is not None and (TIMED in like if like else is_timed and is_large):
+        state = f"{content.size}{TIMED}{node.modified}"
     else:
         state = state_of(node) or ""
-    if node.kind == "link" or (like and _MODE not in like):
+    if node.kind == "link" or (like and MODE not in like):
         return state
     if node.mode is None:
         # A file that is new on this branch gets its mode with the commit, so any mode is alike.
-        return state + "".join(like.partition(_MODE)[1:])
-    return f"{state}{_MODE}{node.mode & PERMISSIONS:o}"
+        return state + "".join(like.partition(MODE)[1:])
+    return f"{state}{MODE}{node.mode & PERMISSIONS:o}"
 
 
 def take_back(  # noqa: C901 - one branch for each state of a path
