@@ -72,6 +72,8 @@ class Environment:
             "PIP_ROOT_USER_ACTION": "ignore",
             "PYTHONUTF8": "1",
             "VIRTUAL_ENV": str(self.folder),
+            # Outside of the home directory, because that is the workspace of a page, too.
+            "XDG_STATE_HOME": str(self.folder / "state" / home.name),
         }
 
     def with_wheel(self, command: str, folder: Path) -> str:

@@ -301,7 +301,7 @@ class Plugins:
     def absent_tools(self) -> Mapping[str, str | None]:
         """Return how to ask for the tools that are not there; None for names that come later."""
         awaited = self._told("awaited_tools").values()
-        return {**self.view.withheld, **dict.fromkeys(name for each in awaited for name in each)}
+        return {**dict.fromkeys(name for each in awaited for name in each), **self.view.withheld}
 
     def tools_without_process(self) -> list[str]:
         """Return a line for each tool whose handler no plugin runs in the process it asks for."""

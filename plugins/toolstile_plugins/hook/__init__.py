@@ -6,10 +6,13 @@ settings of an agent; a helper process per workspace decides.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, hookimpl
 from toolstile_plugins.hook import cli
+from toolstile_plugins.hook.client import folder_of
 from toolstile_plugins.hook.settings import HookSettings
 
 __all__ = ["HookSettings"]
@@ -22,4 +25,6 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_commands() -> list[Command]:
-    return cli.commands(Command)
+    is_hooked = Path(folder_of(str(Path.cwd()))).is_dir()
+    undo = [Command("undo", extends=True, defaults=cli.UNDO)] if is_hooked else []
+    return [*cli.commands(Command), *undo]

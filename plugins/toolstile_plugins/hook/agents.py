@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from toolstile_hookspecs import ConfigurationError, ForeignTool
 from toolstile_hookspecs.tools import Category
-from toolstile_plugins.hook.open_calls import Place
+
+if TYPE_CHECKING:
+    from toolstile_plugins.hook.open_calls import Place
 
 Kind = Literal["before", "after", "batch", "end", "settings", "other"]
 

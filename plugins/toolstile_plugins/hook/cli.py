@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from toolstile_plugins.cli_support import late, subcommands
-from toolstile_plugins.hook.client import folder_of
 
 if TYPE_CHECKING:
     from toolstile_hookspecs import Command
@@ -53,12 +51,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("serve", "answer the hooks of this directory until idle", ("", "a hook starts this itself"))
 
 
-_UNDO: Final = {"plugins.undo.keep": "7 days", "plugins.vfs.root": "."}
+UNDO: Final = {"plugins.undo.keep": "7 days", "plugins.vfs.root": "."}
 """The configuration for an undo, because a hook needs none."""
 
 
 def commands(command: type[Command]) -> list[Command]:
-    is_hooked = Path(folder_of(str(Path.cwd()))).is_dir()
     return [
         command(
             name="hook",
@@ -66,8 +63,7 @@ def commands(command: type[Command]) -> list[Command]:
             run=late("toolstile_plugins.hook.commands:run_command"),
             configure=_configure,
             settings=lambda args: {"plugins.inbox.wait": "pending"} if args.what == "serve" else {},
-            defaults={"approver": "inbox", **_UNDO},
+            defaults={"approver": "inbox", **UNDO},
             purpose=lambda args: "call" if args.what in {"serve", "test"} else "look",
         ),
-        *([command("undo", extends=True, defaults=_UNDO)] if is_hooked else []),
     ]

@@ -41,10 +41,11 @@ def folder_of(workspace: str) -> str:
 
 def private(folder: str) -> None:
     """Make a folder, and raise `OSError` if others can reach it."""
-    os.makedirs(folder, 0o700, exist_ok=True)  # noqa: PTH103
+    for each in (state_folder(), folder):  # one by one, because the mode is that of the last
+        os.makedirs(each, 0o700, exist_ok=True)  # noqa: PTH103
     found = os.stat(folder)  # noqa: PTH116
     if found.st_uid != os.getuid() or found.st_mode & _OTHERS:
-        msg = f"{folder} can be reached by others"
+        msg = f"{folder} can be reached by others; run `chmod 700` on it"
         raise PermissionError(msg)
 
 

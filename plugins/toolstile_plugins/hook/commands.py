@@ -14,7 +14,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Final
 
-from toolstile_hookspecs import HostHandle
+from toolstile_hookspecs import HostHandle, StateError
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.hook.agents import AGENTS, Agent
 from toolstile_plugins.hook.client import PASSED
@@ -35,7 +35,18 @@ _FAILED: Final = 1
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Run a command beneath `toolstile hook`."""
+    """Run a command beneath `toolstile hook`.
+
+    Raises:
+        StateError: The event is not JSON, or others can reach the state.
+    """
+    try:
+        return _run(host, args)
+    except PermissionError as error:
+        raise StateError(f"{error}.") from error
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
     if args.what == "serve":
         return serve(host, Path.cwd())
     if args.what == "test":
@@ -122,6 +133,11 @@ def _doctor(args: argparse.Namespace) -> int:
 
 def _test(host: HostHandle, agent: Agent) -> int:
     head = "\0".join([agent.name, *(os.environ.get(name, "") for name in PASSED)])
-    answer = asyncio.run(Helper(host, Path.cwd()).once(head, sys.stdin.buffer.read()))
+    event = sys.stdin.buffer.read()
+    try:
+        json.loads(event)
+    except ValueError as error:
+        raise StateError(f"The event on standard input is not JSON: {error}.") from error
+    answer = asyncio.run(Helper(host, Path.cwd()).once(head, event))
     show_line(answer or "Nothing: the agent's own permissions decide.")
     return 0

@@ -358,7 +358,6 @@ class LeaseKeeper:
         self._wake = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._stopped = False
 
     def hold(self, effect_id: str, key: str, left_behind: LeftBehind | None = None) -> None:
         """Renew a claim; once its call is over, `left_behind` returns a function to settle it."""
@@ -390,16 +389,14 @@ class LeaseKeeper:
         """End the thread after a last try of the late writes."""
         with self._lock:
             thread, self._thread = self._thread, None
-            self._stopped = True
             self._wake.set()
         if thread is not None:
             thread.join(timeout=5)
         self._settle_late()
 
     def _start(self) -> None:
-        with self._lock:
+        with deferred_interrupts(), self._lock:
             if self._thread is None:
-                self._stopped = False
                 self._wake.clear()
                 self._thread = threading.Thread(
                     target=self._run, name="toolstile-ledger", daemon=True
@@ -409,7 +406,8 @@ class LeaseKeeper:
     def _run(self) -> None:
         interval = (self._store.lease or 3.0) / 3
         renewal = time.monotonic() + interval
-        while not self._stopped:
+        # By the thread, because a late write may start the next one while this one is stopped.
+        while self._thread is threading.current_thread():
             self._wake.wait(min(interval, AGAIN))
             self._wake.clear()
             if self._store.lease is not None and time.monotonic() >= renewal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ def reach(tool: Tool[Any, Any], context: ToolContext) -> Sequence[str] | None:
         raise LookupError
     assert context.tool_call is not None
     arguments: Any = context.tool_call.arguments
+    arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     return None if tool.name == "bash" else [arguments["file_path"]]
 
 

@@ -65,9 +65,9 @@ def test_codex_never_asks_or_defers() -> None:
 
 
 def test_the_files_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setenv("HOME", "/elsewhere/ann")
     monkeypatch.delenv("CODEX_HOME", raising=False)
-    project = Path("/work")
+    project = Path("/project")
     files = {
         (name, scope): str(agent.settings_file(scope, project))
         for name, agent in AGENTS.items()
@@ -75,9 +75,9 @@ def test_the_files_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         if name != "claude-code" and (name, scope) != ("codex", "project")
     }
     assert files == {
-        ("codex", "user"): "/home/ann/.codex/hooks.json",
-        ("gemini", "project"): "/work/.gemini/settings.json",
-        ("gemini", "user"): "/home/ann/.gemini/settings.json",
+        ("codex", "user"): "/elsewhere/ann/.codex/hooks.json",
+        ("gemini", "project"): "/project/.gemini/settings.json",
+        ("gemini", "user"): "/elsewhere/ann/.gemini/settings.json",
     }
     for scope in ("project", "managed"):
         with pytest.raises(ConfigurationError, match="Use --user"):
@@ -86,6 +86,6 @@ def test_the_files_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_probe_is_a_call_that_changes_nothing() -> None:
     for agent in AGENTS.values():
-        probe = agent.read(agent.probe(Path("/work")), NONE)
+        probe = agent.read(agent.probe(Path("/project")), NONE)
         assert probe.kind == "before"
         assert agent.categories[probe.tool] == "read"

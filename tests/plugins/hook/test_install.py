@@ -110,6 +110,18 @@ def test_a_hook_of_another_place_counts_as_ours() -> None:
     assert without_hook({"hooks": {"Stop": [group]}}) == {}
 
 
+def test_a_hook_may_run_before_a_command_of_a_person(hooked: Workspace) -> None:
+    # Its client has made the folders of the state then.
+    hooked.bash("true")
+    assert (hooked.state / "toolstile" / "hook").stat().st_mode & 0o777 == 0o700
+    assert "PreToolUse" in install(hooked)
+
+
+def test_an_event_that_is_not_json_is_named(hooked: Workspace) -> None:
+    done = hooked.command("hook", "test", "claude-code", input="{")
+    assert (done.returncode, "is not JSON" in done.stderr) == (2, True), done
+
+
 def test_doctor_runs_the_command(hooked: Workspace) -> None:
     assert "No hook is installed" in hooked.command("hook", "doctor").stdout
     install(hooked)

@@ -417,7 +417,7 @@ def test_the_effect_of_a_tool_is_the_worse_of_hints_and_name(name, hints, effect
         (["uvx", "mcp-server-git", "--repository", "."], "git"),
         (["python", "-m", "mcp_server_time"], "time"),
         (["docker", "run", "-i", "--rm", "mcp/fetch"], "fetch"),
-        (["/opt/my server/bin/notes.py"], "notes"),
+        (["/srv/my server/bin/notes.py"], "notes"),
         (["uv", "run", "notes-mcp"], "notes"),
         (["npx"], "npx"),
     ],

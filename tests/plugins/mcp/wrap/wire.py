@@ -30,7 +30,7 @@ def accept(request: Json) -> Json | None:
         case "elicitation/create":
             return {"action": "accept", "content": {}}
         case "roots/list":
-            return {"roots": [{"uri": "file:///nowhere", "name": "nowhere"}]}
+            return {"roots": [{"uri": "file://localhost/nowhere", "name": "nowhere"}]}
         case "sampling/createMessage":
             said = {"type": "text", "text": "a sample"}
             return {"role": "assistant", "content": said, "model": "none", "stopReason": "endTurn"}

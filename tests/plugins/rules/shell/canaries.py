@@ -71,11 +71,11 @@ def _in_sandbox(lines: list[str], shell: str) -> list[list[list[str]]]:
             [
                 *(program, "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr"),
                 *(*links, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
-                *("--tmpfs", "/work", "--tmpfs", "/log", "--ro-bind", folder, "/canaries"),
+                *("--tmpfs", "/room", "--tmpfs", "/log", "--ro-bind", folder, "/canaries"),
                 *("--ro-bind", str(python), str(python), "--ro-bind", __file__, "/inner.py"),
                 *(
                     "--chdir",
-                    "/work",
+                    "/room",
                     "--",
                     str(python / "bin" / "python3"),
                     "-ISs",
@@ -99,7 +99,7 @@ def _one(line: str, place: str) -> list[list[str]]:
     shell = subprocess.Popen(
         [f"/bin/{sys.argv[1]}", "-c", line],
         cwd=place,
-        env={"PATH": "/canaries", "HOME": "/work/home", "X": "x y", "LANG": "C.UTF-8"},
+        env={"PATH": "/canaries", "HOME": "/room/home", "X": "x y", "LANG": "C.UTF-8"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -137,9 +137,9 @@ def _kill_all() -> None:
 def _inner() -> None:
     # What a line leaves in the background becomes a child of this process.
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
-    os.makedirs("/work/home")  # noqa: PTH103 - within the sandbox
+    os.makedirs("/room/home")  # noqa: PTH103 - within the sandbox
     lines = json.load(sys.stdin)
-    json.dump([_one(line, f"/work/{at}") for at, line in enumerate(lines)], sys.stdout)
+    json.dump([_one(line, f"/room/{at}") for at, line in enumerate(lines)], sys.stdout)
 
 
 if __name__ == "__main__":

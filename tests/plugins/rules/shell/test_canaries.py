@@ -44,7 +44,7 @@ def is_same(record: list[str], command: SimpleCommand) -> bool:
     pattern = ""
     for word in words:
         if word.text == "~":
-            pattern += "(?:~|/work/home)\0"
+            pattern += "(?:~|/room/home)\0"
         elif word.head is None:
             pattern += re.escape(word.text) + "\0"
         elif word.splits or re.search(r"[*?\[]", word.text):
