@@ -31,7 +31,7 @@ from toolstile_plugins.ledger.keys import (
     recorded_hash,
 )
 from toolstile_plugins.ledger.lease import Lease, as_seen_by, waits_in_vain
-from toolstile_plugins.ledger.undoing import UNDONE
+from toolstile_plugins.ledger.undoing import UNDONE, Refunds
 
 SHORTEST: Final = 0.001
 LONGEST: Final = 0.05
@@ -147,7 +147,7 @@ def _claim(lease: Lease, claim: Claim, params: Any) -> LedgerEntry | None:
     if hasattr(store, "ahead_of"):
         # By the clock of the store, as the ends of leases and results.
         claim = claim._replace(created_at=now)
-    if lease.reconciler is not None and lease.config.scope == "call" and claim.owed_id:
+    if lease.config.scope == "call" and lease.is_put_back:
         earlier = store.get(claim.key)
         if earlier is not None and earlier.reason == UNDONE:
             raise wording.undone(earlier)
@@ -155,7 +155,8 @@ def _claim(lease: Lease, claim: Claim, params: Any) -> LedgerEntry | None:
     if standing is None or standing.state is not EffectState.UNKNOWN:
         return standing
     _check_params(lease, claim, params, standing)
-    if lease.tool.category != "read" and lease.config.on_unknown != "retry":
+    may_repeat = lease.tool.category == "read" or lease.config.on_unknown == "retry"
+    if not may_repeat and standing.reason != UNDONE:
         if lease.reconciler is not None:
             return standing
         lease.control.set_attribute("ledger.state", "unknown")
@@ -218,6 +219,9 @@ async def _find_out(lease: Lease, standing: LedgerEntry) -> LedgerEntry | None:
 
 def _replay(lease: Lease, claim: Claim, params: Any, entry: LedgerEntry) -> Replay:
     _check_params(lease, claim, params, entry)
+    if lease.is_put_back and lease.context.resources.get(Refunds).undoes(entry.claim.key):
+        lease.control.set_attribute("ledger.state", "owed")
+        raise wording.undone_here(entry)
     recorded = entry.result
     assert recorded is not None  # noqa: S101 - it is done
     try:

@@ -172,21 +172,23 @@ class Lease:
             self._end = (around(context) or context).resources.get(HandlerEnd)
 
     @property
-    def _is_put_back(self) -> bool:
-        """True if the effect is gone after a rollback of the call around it."""
+    def is_put_back(self) -> bool:
+        """True if the effect is gone after a rollback of the call around it, or an undo."""
         return bool(self.tool.contained or self.tool.undo)
 
     @property
     def undone_by(self) -> type[Refunds] | None:
         """The type of the resource whose `undo` takes the effect back; None if nothing can."""
-        return Refunds if self.claim is not None and self.claim.owed_id else None
+        can_owe = self.is_put_back and hasattr(self.ledger.store, "owe")
+        return Refunds if self.claim is not None and can_owe else None
 
     def reverse(self) -> str:
         """Return how to undo the effect, as text; see `Reversible`."""
         if self._result is None:
             self._come_to_result(None)
         claim = self._with_result()
-        made, params = [f"the effect of {claim.tool_name}"], (claim.params or b"").decode()
+        made = [f"the effect of {claim.tool_name}"] if claim.owed_id else []
+        params = (claim.params or b"").decode() if made else ""
         noted = {"made": made, "key": claim.key, "effect": claim.effect_id, "params": params}
         return json.dumps(noted)
 
@@ -194,7 +196,7 @@ class Lease:
         """Return a claim that owes an undo, with the result unless that holds a secret."""
         claim, result = self.claim, self._result
         assert claim is not None  # noqa: S101 - it is made before the handler
-        if result is None or result.value is None or result.secret:
+        if not claim.owed_id or result is None or result.value is None or result.secret:
             return claim
         params = (claim.params or b"").removesuffix(b"null]") + result.value + b"]"
         return claim._replace(params=params)
@@ -257,7 +259,7 @@ class Lease:
         self._joined = True
         if not self._come_to_result(around(self.context)):
             return
-        if self._is_put_back:
+        if self.is_put_back:
             self.context.set_attribute("ledger.state", "claimed")
         else:
             # The part of the result that stays even if the caller fails.
@@ -341,7 +343,7 @@ class Lease:
 
     def rollback(self) -> None:
         """Settle a nested call that had succeeded; the hook settles all other calls."""
-        if self._joined and (self._is_put_back or self._state is not _CLAIMED):
+        if self._joined and (self.is_put_back or self._state is not _CLAIMED):
             self.settle("The call that made it was rolled back.")
 
     @deferred_interrupts()
@@ -353,7 +355,7 @@ class Lease:
         self._leases.pop(self.control, None)
         if claim is None or before is _OVER:
             return
-        if self._joined and before is _RECORDED and not self._is_put_back:
+        if self._joined and before is _RECORDED and not self.is_put_back:
             # Because it succeeded, its effect outside stays even if its caller is rolled back.
             self.ledger.keeper.drop(claim.effect_id)
             self._forget()
@@ -417,7 +419,7 @@ class Lease:
             record.secret,
         )
         if holder is not None or changes_something(recorded):
-            noted = Uncommitted(recorded, holder, contained=self._is_put_back)
+            noted = Uncommitted(recorded, holder, contained=self.is_put_back)
             # Hide an effect from other calls until `_forget`.
             _by_effect[claim.effect_id] = noted
             self._uncommitted = noted

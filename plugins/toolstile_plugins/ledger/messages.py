@@ -73,6 +73,14 @@ def undone(entry: LedgerEntry) -> CallRefused:
     )
 
 
+def undone_here(entry: LedgerEntry) -> CallRefused:
+    """Say that the transaction of a call undoes the same earlier call."""
+    return CallRefused(
+        f"{entry.claim.tool_name} was not run: the same call was made before, and this transaction "
+        "undoes it as soon as it is kept. Make the call again after that."
+    )
+
+
 def unreadable(name: str, error: LedgerError) -> CallRefused:
     """Say that an idempotent tool cannot be run without the ledger."""
     return CallRefused(

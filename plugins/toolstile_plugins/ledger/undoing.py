@@ -17,6 +17,7 @@ from toolstile_hookspecs.execution.undo import Difference, UndoConflict
 from toolstile_hookspecs.services.ledger import Claim, EffectState
 from toolstile_hookspecs.services.session_store import Decision
 from toolstile_plugins.ledger.api import EffectLedger, HandlerEnd, is_unsettled
+from toolstile_plugins.ledger.stores.memory import PAST
 
 UNDONE: Final = "It was undone."
 
@@ -24,7 +25,8 @@ UNDONE: Final = "It was undone."
 class Refunds:
     """The effects that a call takes back: the resource, and the branch of it that a call gets.
 
-    The call's decision owes the undos. They follow when the call has ended.
+    The call's decision owes the undos, which follow when the call has ended. Of a contained effect,
+    which is gone with the changes of its call, only the record goes.
     """
 
     name = "effects outside"
@@ -49,20 +51,27 @@ class Refunds:
         """True if the decision of the call has something to record."""
         return bool(self.owed)
 
-    changed = contributes
+    @property
+    def changed(self) -> bool:
+        """True if an undo of this call could not bring the effects back."""
+        return bool(self.diff())
+
+    def undoes(self, key: str) -> bool:
+        """Return whether the call, or one around it, takes the effect of a key back."""
+        return key in self.owed or (self._parent is not None and self._parent.undoes(key))
 
     def undo(self, text: str) -> tuple[list[str], list[Difference]]:
         """Take an effect back; see `Reversible`."""
         noted: dict[str, Any] = json.loads(text)
-        (name,), key, effect_id = noted["made"], noted["key"], noted["effect"]
+        made, key, effect_id = noted["made"], noted["key"], noted["effect"]
         entry = self._ledger.store.get(key)
         if entry is None or effect_id not in {entry.claim.owed_id, entry.claim.effect_id}:
-            return [], [Difference(name, "done", "the ledger has forgotten it")]
+            return [], [Difference(name, "done", "the ledger has forgotten it") for name in made]
         if entry.state is not EffectState.DONE:
             # It is undone already, or is about to be.
             return [], []
-        self.owed[key] = entry.claim._replace(params=noted["params"].encode())
-        return [f"{name} (its undo follows)"], []
+        self.owed[key] = entry.claim._replace(params=noted["params"].encode() or None)
+        return [f"{name} (its undo follows)" for name in made], []
 
     def owes(self, text: str) -> bool:
         """Return whether an effect is still to be undone."""
@@ -71,7 +80,8 @@ class Refunds:
 
     def diff(self) -> str:
         """Return the effects, one a line."""
-        return "\n".join(f"- the effect of {each.tool_name}" for each in self.owed.values())
+        owed = (each for each in self.owed.values() if each.owed_id)
+        return "\n".join(f"- the effect of {each.tool_name}" for each in owed)
 
     def prepare(self) -> None:
         """Do nothing, because the decision does the rest."""
@@ -83,7 +93,8 @@ class Refunds:
         store: Any = self._ledger.store
         connection = None if self._ledger.joining is None else decision.connection
         for claim in self.owed.values():
-            if not store.owe(claim, "A later call undid it.", EffectState.DONE, connection):
+            reason = "A later call undid it." if claim.owed_id else UNDONE
+            if not store.owe(claim, reason, EffectState.DONE, connection):
                 name = f"the effect of {claim.tool_name}"
                 raise UndoConflict([Difference(name, "done", "changed at this moment")])
 
@@ -92,5 +103,11 @@ class Refunds:
         if self._parent is not None:
             self._parent.owed |= self.owed
         elif self._end is not None:
-            for key in self.owed:
-                self._end.then(partial(self._refund, key))
+            for key, claim in self.owed.items():
+                if claim.owed_id:
+                    self._end.then(partial(self._refund, key))
+                else:
+                    end = self._ledger.store.mark_unknown
+                    self._ledger.keeper.settle_later(
+                        partial(end, key, claim.effect_id, UNDONE, PAST)
+                    )

@@ -90,6 +90,12 @@ class Shop:
             timeout = 0.1 if name == "pay_fast" else 10.0
             return tool(name=name, idempotency=config, undo=undo, timeout=timeout)(pay)
 
+        @tool(category="write", contained=True, idempotency=ONCE)
+        def add_once(text: str, *, context: ToolContext) -> str:
+            """Add a line to the session."""
+            context.session[Line].append(Line(text))
+            return "Added."
+
         @tool(category="write")
         def order(purpose: str, *, context: ToolContext) -> str:
             """Pay, then fail."""
@@ -102,6 +108,7 @@ class Shop:
             made("pay_later", refund_later, ONCE),
             made("pay_each", refund, IdempotencyConfig(scope="call")),
             made("give", None, ONCE),
+            add_once,
             order,
         ]
 
@@ -347,6 +354,56 @@ class TestUndo:
 
         assert not shop.call("pay", purpose="rail").event.replayed
         assert (shop.states, shop.bank.balance("rail")) == (["done"], 1)
+
+    @pytest.mark.parametrize("within", ["transaction", "savepoint"])
+    @pytest.mark.parametrize(
+        ("name", "arguments"), [("pay", {"purpose": "rail"}), ("add_once", {"text": "a"})]
+    )
+    def test_the_call_is_not_repeated_in_the_transaction_that_undoes_it(
+        self, shop: Shop, name: str, arguments: dict[str, str], within: str
+    ) -> None:
+        made = shop.call(name, **arguments)
+        with shop.work.transaction("no more") as trip:
+            if within == "savepoint":
+                with trip.transaction("a part") as part:
+                    assert part.undo(made.call.id).success
+            else:
+                assert trip.undo(made.call.id).success
+            refused = shop.call(name, trip, **arguments)
+            assert "was not run" in refused.text
+            assert "Make the call again after that." in refused.text
+        assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
+        again = shop.call(name, **arguments)
+        assert again.success
+        assert not again.event.replayed
+        there = (shop.bank.balance("rail"), len(shop.work.session[Line].all()))
+        assert there == ((1, 0) if name == "pay" else (0, 1))
+
+    @pytest.mark.parametrize("name", ["pay", "add_once"])
+    def test_an_undo_that_is_rolled_back_leaves_the_record(self, shop: Shop, name: str) -> None:
+        arguments = {"purpose": "rail"} if name == "pay" else {"text": "a"}
+        made = shop.call(name, **arguments)
+        with shop.work.transaction("a mistake") as trip:
+            trip.undo(made.call.id)
+            trip.rollback()
+        assert shop.call(name, **arguments).event.replayed
+        assert shop.states == ["done"]
+
+    def test_a_contained_call_runs_again_after_its_undo(self, shop: Shop) -> None:
+        first = shop.call("add_once", text="a")
+        undo = shop.work.undo(first.call.id)
+        assert "effect" not in undo.text
+        assert shop.states == ["undone"]
+        again = shop.call("add_once", text="a")
+        assert (again.text, again.event.replayed) == ("Added.", False)
+        assert shop.work.session[Line].all() == (Line("a"),)
+        # The undo of the second one, and its undo, are about the line alone.
+        undo = shop.work.undo(again.call.id)
+        assert "cannot be" not in shop.work.undo(undo.call.id).text
+        assert shop.work.session[Line].all() == (Line("a"),)
+        shop.store.remove()
+        assert shop.work.undo(again.call.id).success
+        assert shop.work.session[Line].all() == ()
 
     def test_a_dry_run_names_the_effect_and_keeps_it(self, shop: Shop) -> None:
         stored = "sessions" in shop.file.read_text()
