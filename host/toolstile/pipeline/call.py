@@ -82,8 +82,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "attributes", "batch", "branch", "claimed", "committed", "context", "control", "crossings",
         "data", "decisions", "edited", "ended", "error", "executor", "handler_duration",
         "handler_state", "index", "is_bounded", "left_child", "limit", "listeners",
-        "mark", "on_loop", "opened", "outcome", "params", "params_shown", "participants", "plan",
-        "questions", "raises", "recalled", "replayed", "request", "reruns", "result",
+        "mark", "on_loop", "opened", "outcome", "params", "params_shown", "participants", "places",
+        "plan", "questions", "raises", "recalled", "replayed", "request", "reruns", "result",
         "result_secrets", "resumption", "rolled_back", "scope", "serial_claim", "session_changes",
         "stage", "started", "status", "tells_json", "text", "timestamp",
         "tools_within", "turns", "undone", "using",
@@ -117,6 +117,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
     decisions: tuple[PolicyDecision, ...]
     admitted: bool
     serial_claim: Claim | None
+    places: Any
+    """The records that it reserved by, before and after, and its reservations at counters."""
 
     # The transaction.
     participants: list[Participant]
@@ -224,7 +226,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.data = self.error = self.raises = self.left_child = self.answer = None
         self.handler_duration = self.params_shown = self.approved = self._child_turns = None
         self.result_secrets = self.decisions = self.asks = ()
-        self.crossings = self.listeners = self.request = ()
+        self.crossings = self.listeners = self.request = self.places = ()
         if parent is not None:
             parent.adopt(self)
 

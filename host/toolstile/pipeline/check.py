@@ -37,6 +37,7 @@ from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
 from toolstile.plugins.inspection import Implementation
 from toolstile.policies.rules import DENIED_BY_DEFAULT, Rule
 from toolstile.resources.reserving import ReservingResources
+from toolstile.state.policy_records import without
 from toolstile.stored_sessions import fault_of_counter
 from toolstile_hookspecs import (
     Answer,
@@ -45,6 +46,7 @@ from toolstile_hookspecs import (
     ConflictError,
     DeadlineExceededError,
     PolicyDecision,
+    PolicyState,
     Stage,
     Status,
     ToolCall,
@@ -52,6 +54,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
 )
 from toolstile_hookspecs.codecs import RETRY, ValueCodec, as_json
+from toolstile_hookspecs.policies import RESERVED
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.workspace import SupportsFileChanges
 
@@ -271,8 +274,11 @@ def _reserve(call: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> None:
 
 def _take_places(call: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> None:
     session, apart = call.executor.home, _apart(call)
+    view = call.branch.reserving(apart)
+    if call.places:
+        _give_back(call, view)
     before, apart_before = session.policy_records, {**(apart or {})}
-    context = _with(call.context, session=call.branch.reserving(apart), resources=resources)
+    context = _with(call.context, session=view, resources=resources)
     try:
         # In one order on all hosts, or two would wait for one another in a database.
         for rule in sorted(rules, key=lambda rule: rule.name):
@@ -294,6 +300,32 @@ def _take_places(call: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> N
             apart.clear()
             apart.update(apart_before)
         raise
+    old, new = (before, session.policy_records) if apart is None else (apart_before, apart)
+    names = [f"{rule.name}{RESERVED}" for rule in rules]
+    call.places = {name: (old.get(name), new.get(name)) for name in names}, resources
+
+
+def reserve_again(call: ActiveCall) -> Staged:
+    """Exchange the places of a call for places with the arguments that a person gave it.
+
+    A resumed call keeps its places with rules that do not look at the arguments.
+    """
+    assert call.plan is not None  # noqa: S101 - looked up before
+    had = call.places and call.places[0]
+    left = (each for each in call.plan.reserves if each.wants_params or each.name + RESERVED in had)
+    if rules := tuple(left):
+        call.stage = Stage.RESERVE
+        yield from reserve(call, rules)
+
+
+def _give_back(call: ActiveCall, view: Any) -> None:
+    (changed, taken), call.places = call.places, ()
+    taken.give_back()
+    update: dict[str, PolicyState | None] = {}
+    for name, (old, new) in changed.items():
+        if new is not None and (now := view.read_record(name)) is not None:
+            update[name] = without(now, old or PolicyState(name), new)
+    view.write_records(update)
 
 
 def _apart(call: ActiveCall) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from toolstile.drivers.job import Staged, Step
 from toolstile.pipeline.approval import approve, canonical, digest_of
 from toolstile.pipeline.call import RETURNED, ActiveCall
-from toolstile.pipeline.check import as_edited, check, parse_edited, recheck_policies
+from toolstile.pipeline.check import as_edited, check, parse_edited, recheck_policies, reserve_again
 from toolstile.pipeline.commit import close_to_nested, undo
 from toolstile.pipeline.event import tell_rollback
 from toolstile.pipeline.failures import CallRejected
@@ -33,6 +33,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
 from toolstile_hookspecs.codecs import dumped, loaded, type_name
 from toolstile_hookspecs.execution.change_set import MOST_BYTES, ChangeSet
+from toolstile_hookspecs.policies import RESERVED
 
 UNSHOWN: Final = (
     "goes on changing what a person is to approve, so nothing that is approved would be what is "
@@ -98,6 +99,10 @@ def start_over(call: ActiveCall, table: DispatchTable, edited: ToolCall) -> Stag
     """Take a call back that has run, and check it with the arguments it was edited to."""
     yield from undo(call)
     tell_rollback(call, table, "A person edited the arguments.")
+    assert call.plan is not None  # noqa: S101 - looked up before
+    for rule in call.plan.on_rollbacks if call.places else ():
+        # It has freed its place itself.
+        call.places[0][rule.name + RESERVED] = None, None
     call.answer, call.claimed, call.replayed = None, False, False
     call.renew()
     call.stage = Stage.PARSE
@@ -105,11 +110,11 @@ def start_over(call: ActiveCall, table: DispatchTable, edited: ToolCall) -> Stag
     call.check_limits()
     call.stage = Stage.CHECK
     reasons = call.asks
-    assert call.plan is not None  # noqa: S101 - looked up before
     if (objections := check(call, table, call.plan)) is not None:
         yield from objections
     # The editor is shown the new changes, even if no rule asks any more.
     call.asks = call.asks or reasons
+    yield from reserve_again(call)
     call.branch.refork()
 
 

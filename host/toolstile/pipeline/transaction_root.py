@@ -16,7 +16,13 @@ from toolstile.drivers.job import Staged, Step, WaitFor
 from toolstile.pipeline.approval import bind, request_of, token_of
 from toolstile.pipeline.call import EXECUTE, PREPARE, VALIDATE, ActiveCall
 from toolstile.pipeline.cards import answers_to
-from toolstile.pipeline.check import as_edited, check_again, check_changes, refuse_endless
+from toolstile.pipeline.check import (
+    as_edited,
+    check_again,
+    check_changes,
+    refuse_endless,
+    reserve_again,
+)
 from toolstile.pipeline.commit import (
     close_to_nested,
     commit_all,
@@ -512,6 +518,7 @@ class TransactionRoot(ActiveCall):
                 continue
             again = ActiveCall(self._as_made(work, call), call.call_made, on_loop=self.on_loop)
             again.using, again.admitted, again.reruns = call.using, True, call.reruns + 1
+            again.places = call.places
             again.edited = call.edited or made is not call.call_made
             if call.edited and made is call.call_made:
                 made = replace(made, arguments=call.arguments)
@@ -542,6 +549,9 @@ class TransactionRoot(ActiveCall):
                 if not is_shown:
                     again.decisions, again.asks = call.decisions, call.asks
                 yield from check_again(again, may_ask=is_shown)
+                if made is not call.call_made and again.arguments != call.arguments:
+                    yield from reserve_again(again)
+                    again.branch.begin()
                 again.stage = EXECUTE
                 yield from attempt(again, table, _plan_of(again))
             except BaseException as error:  # noqa: BLE001 - its text is compared

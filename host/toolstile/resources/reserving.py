@@ -39,10 +39,11 @@ class ReservingResources:
     def __exit__(self, raised: object, *_: object) -> None:
         """Return the reservations if the block failed; else they count until they expire."""
         if raised is not None:
-            self._give_back()
+            self.give_back()
 
     @deferred_interrupts()
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
+        """Return all reservations; one that cannot be returned counts on, and is logged."""
         while self.taken:
             counter, id_ = self.taken.pop()
             try:

@@ -89,6 +89,32 @@ def _are_fixed(values: Collection[object]) -> bool:
     )
 
 
+def without(now: PolicyState, old: PolicyState, new: PolicyState) -> PolicyState:
+    """Return a record of `reserve` without one reservation; others may have counted meanwhile."""
+    data: dict[str, Any] = dict(now.data)
+    for key, value in new.data.items():
+        before, counted = old.data.get(key), data.get(key)
+        if counted == value:
+            data[key] = before
+        elif isinstance(value, (int, float)) and isinstance(counted, (int, float)):
+            data[key] = counted - value + (before or 0)
+        elif isinstance(value, (list, tuple)) and isinstance(counted, (list, tuple)):
+            data[key] = _less(counted, _less(value, before or ()))
+    data = {key: value for key, value in data.items() if value is not None}
+    tools = now.invoked_tools - (new.invoked_tools - old.invoked_tools)
+    keys = now.invoked_keys - (new.invoked_keys - old.invoked_keys)
+    return PolicyState(now.policy_name, tools, keys, data)
+
+
+def _less(items: Any, others: Any) -> list[Any]:
+    # A stored session returns tuples as lists.
+    left: list[Any] = [list(each) if isinstance(each, tuple) else each for each in items]  # pyright: ignore[reportUnknownArgumentType]
+    for each in _less(others, ()) if others else ():
+        if each in left:
+            left.remove(each)
+    return left
+
+
 class RecordsOwner(Protocol):
     """The store that a view of the records reads and writes."""
 

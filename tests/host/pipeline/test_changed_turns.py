@@ -189,6 +189,40 @@ def test_an_edit_that_a_rule_denies_is_denied_alone(watcher):
     )
 
 
+@tool(contained=True, requires_confirmation=True)
+def pay(amount: int, context: ToolContext) -> str:
+    """Note a payment."""
+    context.session[Note].append(Note(str(amount)))
+    return f"paid {amount}"
+
+
+@pytest.mark.parametrize("by", ["call", "turn"])
+@pytest.mark.parametrize("scope", ["session", "global"])
+@pytest.mark.parametrize("window", [None, 1000.0])
+def test_an_edit_takes_its_place_and_gives_the_first_one_back(by, scope, window):
+    edits = {60: ApprovalAnswer.edit({"amount": 50}), 1: ApprovalAnswer.edit({"amount": 500})}
+
+    class Teller(Person):
+        def __call__(self, request):
+            return edits.get(request.params.amount, True)
+
+    def answer(card):
+        return {row.call.id: edits.get(row.params.amount, True) for row in card.rows}
+
+    person = Teller(*[answer] * 5)
+    quota = {"kind": "quota", "name": "payments", "tools": ["pay"], "sum": "amount"}
+    quota |= {"max_sum": 100, "max_calls": 4, "scope": scope, "window": window}
+    settings = Settings(approve_by=by, approve_diff=True, policies=[quota])
+    with Host(tools=[pay], settings=settings, approver=person) as host, host.executor() as tools:
+        batch = [ToolCall("pay", {"amount": amount}) for amount in (60, 2, 1)]
+        outcomes = tools.dispatch_all(batch)
+        assert [each.status for each in outcomes] == ["succeeded", "succeeded", "denied"]
+        assert "Quota exceeded: amount is 500, " in outcomes[2].text
+        assert tools.dispatch(ToolCall("pay", {"amount": 48})).success
+        assert "of 100 are left" in tools.dispatch(ToolCall("pay", {"amount": 5})).text
+        assert notes(tools) == ["50", "2", "48"]
+
+
 def test_an_edit_that_does_not_fit_keeps_nothing(watcher):
     person = Person(by_text(a=ApprovalAnswer.edit({"words": "z"}), b=True))
     with opened(person, watcher) as host, host.executor() as tools:
