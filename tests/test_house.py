@@ -143,7 +143,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17784 + 460,
     "toolstile": 19835 + 1367,
     "toolstile_cli": 5845 - 30,
-    "toolstile_plugins": 55305 + 1914 + 5539,
+    "toolstile_plugins": 55305 + 1914 + 5560,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

@@ -16,7 +16,7 @@ examples:
   toolstile ledger show 5d41402abc4b                   show everything known about one effect
   toolstile ledger resolve 5d41402abc4b --done         it happened: do not run it again
   toolstile ledger resolve 5d41402abc4b --not-done     it did not happen: the next call runs
-  toolstile ledger reconcile                           ask the tools about unknown effects
+  toolstile ledger reconcile                           ask about unknown effects, retry owed undos
   toolstile ledger invalidate --tool create_order      forget the effects of a tool
   toolstile ledger prune                               remove expired entries
   toolstile ledger move                                move the entries into the file of sessions
@@ -45,18 +45,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     show.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
     resolve = add(
         "resolve",
-        "record whether an unknown effect happened",
+        "record whether an unknown effect, or an owed undo, happened",
         ("5d41402abc4b --done", "it happened: never run it again"),
         ("5d41402abc4b --not-done", "it did not: run the next"),
         ("5d41402abc4b --done --value 17", "calls get this value"),
     )
     resolve.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
     how = resolve.add_mutually_exclusive_group(required=True)
+    how.add_argument("--done", action="store_true", help="it happened; an owed undo: the undo did")
     how.add_argument(
-        "--done", action="store_true", help="it happened; later calls return the message and value"
-    )
-    how.add_argument(
-        "--not-done", action="store_true", help="it did not happen; the next call runs"
+        "--not-done", action="store_true", help="it did not happen; an owed undo stays owed"
     )
     resolve.add_argument("--message", type=_text, metavar="TEXT", help="with --done: the message")
     resolve.add_argument("--value", type=_text, metavar="JSON", help="with --done: the value")

@@ -17,6 +17,7 @@ from toolstile_plugins.ledger.entries import (
     Finding,
     due_of,
     hash_of,
+    is_undo_owed,
     place_of,
     settle,
     state_of,
@@ -155,6 +156,8 @@ def _resolve(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -
     found = Finding(has_happened=args.done, message=args.message, value=args.value)
     settle(store, entry, found, tool=tool, now=now_of(store, host.clock))
     text = f"{claim.key} is resolved."
+    if is_undo_owed(entry):
+        text = f"The undo of {claim.key} is recorded: its effect is gone, and the next call runs."
     wire: dict[str, object] = {"key": claim.key, "done": bool(args.done)}
     if args.value is not None and tool is None:
         text += (

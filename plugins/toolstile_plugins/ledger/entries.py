@@ -85,16 +85,21 @@ def state_of(entry: LedgerEntry) -> str:
     has_begun = owed not in {None, entry.claim.effect_id}
     if has_begun and state is EffectState.CLAIMED:
         return "undoing"
-    if owed and is_unsettled(entry):
+    if is_undo_owed(entry):
         return "undo unknown" if has_begun and entry.reason == LAPSED else "owed"
     return "undone" if entry.reason == UNDONE else str(state)
+
+
+def is_undo_owed(entry: LedgerEntry) -> bool:
+    """Return whether an effect is to be undone."""
+    return bool(entry.claim.owed_id) and is_unsettled(entry)
 
 
 def owed_in(host: HostHandle) -> list[LedgerEntry]:
     """Return the effects that are to be undone."""
     with host.executor() as tools:
         entries = store_of(tools.resources.get(EffectLedger)).entries()
-        return [each for each in entries if each.claim.owed_id and is_unsettled(each)]
+        return [*filter(is_undo_owed, entries)]
 
 
 def wire_of(entry: LedgerEntry, due: Due | None = None) -> dict[str, Any]:
@@ -158,6 +163,8 @@ def settle(
 ) -> None:
     """Record the finding of a person about an unknown effect, whose tool checks the value.
 
+    Of an owed undo, the finding tells whether the undo has happened.
+
     Raises:
         LedgerError: The effect is not unknown, or has changed meanwhile, or the value does not fit.
     """
@@ -165,7 +172,12 @@ def settle(
         raise LedgerError(
             "A call that has not happened has no message and no value. Give --done, or neither."
         )
-    claim = entry.claim
+    claim, is_owed = entry.claim, is_undo_owed(entry)
+    if is_owed and (not found.has_happened or found.message is not None or found.value is not None):
+        raise LedgerError(
+            f"The undo of {claim.key} stays owed: `toolstile ledger reconcile '{claim.key}'` tries "
+            "it now. If the undo has happened, give --done alone."
+        )
     had_misfit = is_unfit(entry, tool)
     if entry.state is not EffectState.UNKNOWN and not had_misfit:
         raise LedgerError(_nothing_to_resolve(entry, tool))
@@ -180,16 +192,17 @@ def settle(
         # Because no call can use the value, the effect becomes unknown like others.
         store.mark_unknown(claim.key, claim.effect_id, UNFIT)
     settling = store if is_unsettled(entry) and isinstance(store, SettlesUnknown) else None
-    if found.has_happened:
+    reason = UNDONE if is_owed else BY_HAND
+    if found.has_happened and not is_owed:
         ttl = DAY if tool is None or tool.idempotency is None else tool.idempotency.ttl
         record = store.finish if settling is None else settling.settle
         kept = record(claim.key, claim.effect_id, result, end_of(now, ttl))
     elif settling is not None:
         # Because a process may ask about it at the same time, the store takes one finding only.
-        kept = settling.settle(claim.key, claim.effect_id, BY_HAND, None)
+        kept = settling.settle(claim.key, claim.effect_id, reason, None)
     else:
         # Not removed, because the recovery of a workspace after the crash may still ask for it.
-        kept = store.mark_unknown(claim.key, claim.effect_id, BY_HAND, now)
+        kept = store.mark_unknown(claim.key, claim.effect_id, reason, now)
     if not kept:
         raise LedgerError(
             f"The call {claim.key} changed meanwhile, so nothing was resolved. Look at it again."

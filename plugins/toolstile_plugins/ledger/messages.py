@@ -53,9 +53,16 @@ def unknown(entry: LedgerEntry, *, is_asked: bool = False) -> CallRefused:
     name, since = entry.claim.tool_name, entry.claim.created_at
     reason = (entry.reason or "It ended without a record.").rstrip(".")
     asked = "Retry later: the tool is asked about it. If it stays unknown, a person resolves it."
+    human = "This requires human intervention."
     if entry.claim.owed_id:
-        asked = "It was not kept, and its undo is tried again. Retry later."
-    remedy = asked if is_asked else "This requires human intervention."
+        remedy = "Retry later: its undo is tried again." if is_asked else human
+        return CallRefused(
+            f"{name} was not run: the same call was made at {since:%Y-%m-%d %H:%M:%S} UTC, and its "
+            f"effect is still to be undone ({reason}). It cannot be repeated before that. {remedy}",
+            for_operator=f"toolstile ledger reconcile '{entry.claim.key}'; or, if its undo has "
+            f"happened, toolstile ledger resolve '{entry.claim.key}' --done.",
+        )
+    remedy = asked if is_asked else human
     return CallRefused(
         f"{name} was not run: the same call was made at {since:%Y-%m-%d %H:%M:%S} UTC, and its "
         f"effect may have happened, but its outcome is unknown ({reason}). It cannot be repeated "

@@ -21,13 +21,15 @@ from toolstile_cli.main import main
 from toolstile_hookspecs import (
     DefinitionError,
     IdempotencyConfig,
+    LedgerError,
     ToolResult,
     TransactionFailed,
 )
 from toolstile_hookspecs.execution.undo import UndoConflict, UndoNote
 from toolstile_hookspecs.services.ledger import EffectState
+from toolstile_hookspecs.support.text import noted_for_operator
 from toolstile_plugins.ledger import EffectLedger, LedgerSettings, commands, effect_key
-from toolstile_plugins.ledger.entries import state_of
+from toolstile_plugins.ledger.entries import Finding, settle, state_of
 from toolstile_plugins.ledger.reconcile import RECONCILE_TOOL, reconcile_pass, reconciler_of
 from toolstile_plugins.ledger.stores.sqlite import SqlStore
 from toolstile_plugins.undo import UndoStore
@@ -445,6 +447,50 @@ def test_the_list_names_effects_and_resources(shop: Shop) -> None:
     assert (note.id, store.paths_of(note)) == (paid.call.id, ["the effect of pay"])
     other = replace(note, parts=(("shop.rows:Database", "00ff"), ("shop.rows:Empty", "")))
     assert store.paths_of(other) == ["Database", "Empty"]
+
+
+class TestResolve:
+    """A person's finding about an owed undo is about the undo, not about the payment."""
+
+    def test_not_done_keeps_the_undo_owed_and_done_records_it(
+        self, make_shop: Callable[..., Shop], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        shop = make_shop(LEDGER)
+        paid = shop.call("pay", purpose="rail")
+        shop.failures = 2
+        shop.work.undo(paid.call.id)
+        refused = shop.call("pay", purpose="rail")
+        assert "its effect is still to be undone (Its undo failed: The bank is closed)" in (
+            refused.text
+        )
+        assert "unknown" not in refused.text
+        (entry,) = shop.store.entries()
+        key = entry.claim.key
+        told = noted_for_operator(refused.event.error)
+        assert f"toolstile ledger reconcile '{key}'" in told
+        assert f"if its undo has happened, toolstile ledger resolve '{key}' --done" in told
+
+        for options in (["--not-done"], ["--done", "--value", "1"], ["--done", "--message", "x"]):
+            assert main(["ledger", "resolve", key, *options]) == 2
+            assert "stays owed: `toolstile ledger reconcile" in capsys.readouterr().err
+            assert shop.states == ["owed"]
+
+        assert main(["ledger", "resolve", key, "--done"]) == 0
+        assert f"The undo of {key} is recorded" in capsys.readouterr().out
+        assert shop.states == ["undone"]
+        assert [*reconcile_pass(shop.host, LedgerSettings(), at_once=True)] == []
+        assert not shop.call("pay", purpose="rail").event.replayed
+
+    def test_an_undo_that_was_kept_owed_follows(self, shop: Shop) -> None:
+        paid = shop.call("pay", purpose="rail")
+        shop.failures = 1
+        shop.work.undo(paid.call.id)
+        (entry,) = shop.store.entries()
+        pay, now = shop.host.catalog.get("pay"), shop.host.clock.now()
+        with pytest.raises(LedgerError, match="stays owed"):
+            settle(shop.store, entry, Finding(has_happened=False), tool=pay, now=now)
+        TestCalls.undo_all(shop)
+        assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
 
 
 class TestRecovery:
