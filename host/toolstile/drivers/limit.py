@@ -218,7 +218,7 @@ class Lifetime(Generic[N]):
     closed: str | None  # why it ended, as a clause for messages, also if it was abandoned
     abandonment: Abandonment | None  # the callbacks to call when it is abandoned
     _left: Cancellation | None
-    _forget_left: Callable[[], None] | None
+    _forget_left: Callback | None
     # Whether its own handler was abandoned, and may not have ended.
     _runs_on: bool
 

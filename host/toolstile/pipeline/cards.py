@@ -200,6 +200,8 @@ def _as_kept(outcome: Any, work: Any) -> Outcome:
         return outcome  # type: ignore[no-any-return]
     else:
         status = Status.CANCELLED if error is None else root.status
+        if status is Status.DEADLINE:
+            raise root.raises
         text = ended.reason
         if root.name not in text:
             text = f"{root.name} was not kept: {text}"

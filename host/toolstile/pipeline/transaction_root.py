@@ -49,6 +49,7 @@ from toolstile_hookspecs import (
     ApprovalAnswer,
     ApprovalCard,
     ApprovalRequest,
+    Cancellation,
     ConflictError,
     Deadline,
     Outcome,
@@ -257,6 +258,8 @@ class TransactionRoot(ActiveCall):
             on_loop: Whether an event loop waits for it.
         """
         self.on_loop = on_loop
+        if self.is_turn:
+            self._take_limits()
         try:
             # Calls that are about to join have the turn; later ones find it taken until the end.
             if (gate := self.child_turns().take(self)) is not None:
@@ -272,7 +275,7 @@ class TransactionRoot(ActiveCall):
             context = FailureContext(self.name, contained=True, deadline=self.deadline)
             failure = classify_failure(error, context, self.stage, ())
             reason = failure.result.message
-            self.status = failure.status
+            self.status, self.raises = failure.status, failure.raises
             status = _STATUS.get(failure.status, TransactionStatus.ROLLED_BACK)
             if not self.committed:
                 try:
@@ -285,6 +288,16 @@ class TransactionRoot(ActiveCall):
                 is_kept = self.branch.kept and not isinstance(error, Exception)
                 status = TransactionStatus.COMMITTED if is_kept else TransactionStatus.UNKNOWN
             self.told = status, reason, error
+
+    def _take_limits(self) -> None:
+        """Take over the earliest deadline and all cancellations of the calls to be kept."""
+        calls = [each.call for each in self.joined]
+        deadlines = [each.deadline for each in calls if each.deadline is not None]
+        self.deadline = min(deadlines, key=Deadline.remaining, default=None)
+        if stops := {each.cancellation for each in calls} - {None}:
+            self.cancellation = stopped = Cancellation()
+            forget = [each.on_cancel(stopped.cancel) for each in stops if each is not None]
+            self._forget_left = lambda: [each() for each in forget]
 
     @property
     def _is_rehearsed(self) -> bool:

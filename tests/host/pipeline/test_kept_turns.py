@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -13,8 +15,11 @@ from toolstile import Host, Settings
 from toolstile_hookspecs import (
     ApprovalAnswer,
     Binding,
+    Cancellation,
+    Deadline,
     IdempotencyConfig,
     PolicyDecision,
+    PromptEvaluationError,
     SnapshotError,
     Status,
     ToolCall,
@@ -564,3 +569,55 @@ def test_an_older_change_set_is_still_read():
     assert ChangeSet.from_json(json.dumps(older)).together == ()
     with pytest.raises(SnapshotError, match="version 3"):
         ChangeSet.from_json(json.dumps({**older, "version": 3}))
+
+
+# --- deadlines and cancellations while a person looks
+
+
+class Slow(Person):
+    """A person who takes long with the second card, or cancels then."""
+
+    def __init__(self, cards, then):
+        super().__init__(*[by_text(a=False, b=True, c=True)] * (cards - 1))
+        self.then = then
+
+    def turn(self, card):
+        answer = super().turn(card)
+        if {row.params.text for row in card.rows} == {"b", "c"}:
+            self.then()
+        return answer
+
+
+LOOKS = pytest.mark.parametrize(("cards", "first"), [(1, []), (2, ["write a"])])
+
+
+@RUNS
+@LOOKS
+def test_the_deadline_of_a_call_ends_its_turn_while_a_person_looks(run, cards, first, watcher):
+    person = Slow(cards, lambda: time.sleep(0.6))
+    batch = made(*first, "write b", "write c")
+    # Of the last one only, because the earliest deadline counts.
+    batch[-1] = replace(batch[-1], deadline=Deadline.after(0.3))
+    with opened(person, watcher, approve_diff=True) as host, host.executor() as tools:
+        outcomes = run(tools, batch)[-2:]
+        assert notes(tools) == []
+        assert tools.dispatch(ToolCall("note", {"text": "later"})).success
+    assert len(person.cards) == cards
+    for each in outcomes:
+        assert isinstance(each, PromptEvaluationError)
+        assert str(each) == "This turn did not finish: the deadline of this evaluation has passed."
+
+
+@RUNS
+@LOOKS
+def test_a_cancelled_call_ends_its_turn_while_a_person_looks(run, cards, first, watcher):
+    handle = Cancellation()
+    batch = made(*first, "write b", "write c")
+    batch[-1] = replace(batch[-1], cancellation=handle)
+    person = Slow(cards, handle.cancel)
+    with opened(person, watcher, approve_diff=True) as host, host.executor() as tools:
+        outcomes = run(tools, batch)[-2:]
+        assert notes(tools) == []
+    assert len(person.cards) == cards
+    assert [each.status for each in outcomes] == [Status.CANCELLED] * 2
+    assert handle._callbacks == ()
