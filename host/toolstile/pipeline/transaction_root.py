@@ -351,7 +351,7 @@ class TransactionRoot(ActiveCall):
             if not self.joined or diff == self._agreed:
                 return
             refuse_endless(self, self.reruns, UNSHOWN)
-            rows = [self._row(each, diff) for each in self.joined]
+            rows = [self._row(work, each, diff) for each in self.joined]
             answers = yield from self._answers(rows, diff)
             self.check_limits()
             changed = self._changed(rows, answers)
@@ -387,10 +387,12 @@ class TransactionRoot(ActiveCall):
                 changed[row.call.id] = None
         return changed
 
-    def _row(self, joined: Joined, diff: str) -> ApprovalRequest:
+    def _row(self, work: Environment, joined: Joined, diff: str) -> ApprovalRequest:
         """Return the question about a call, with all that resumes the call after a later answer."""
         call = joined.call
         call.context = joined.context
+        if call.executor.retired is not None:
+            call.executor = self._as_made(work, call)
         row = request_of(call, call.asks, diff)
         if self.executor.within is not None:
             # Because its base is not kept: it has the changes of the transaction around it.

@@ -255,6 +255,20 @@ def test_a_row_of_a_transaction_is_left_out_rather_than_edited(watcher):
         assert notes(tools) == ["b"]
 
 
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize("within", ["child", "transaction"])
+def test_a_transaction_shows_the_calls_of_a_part_that_has_ended(within, refused, watcher):
+    person = Person(by_text(a=True, b=not refused, c=True))
+    with opened(person, watcher) as host, host.executor() as tools:
+        with tools.transaction("x", approve=True) as work:
+            part = work.child("reader", tools=["note"]) if within == "child" else None
+            with part or work.transaction("y") as inner:
+                inner.dispatch_all(made("note a", "note b"))
+            work.dispatch(made("note c")[0])
+        assert notes(tools) == (["a", "c"] if refused else ["a", "b", "c"])
+    assert texts(person.cards[0]) == ["a", "b", "c"]
+
+
 class Later:
     """Leaves the first card for later, and approves the next one."""
 
