@@ -84,7 +84,7 @@ def undone_here(entry: LedgerEntry) -> CallRefused:
     """Say that the transaction of a call undoes the same earlier call."""
     return CallRefused(
         f"{entry.claim.tool_name} was not run: the same call was made before, and this transaction "
-        "undoes it as soon as it is kept. Make the call again after that."
+        "undoes it when the transaction is kept. Make the call again after that."
     )
 
 

@@ -71,7 +71,7 @@ class Refunds:
             # It is undone already, or is about to be.
             return [], []
         self.owed[key] = entry.claim._replace(params=noted["params"].encode() or None)
-        return [f"{name} (its undo follows)" for name in made], []
+        return [f"{name} (once its undo has succeeded)" for name in made], []
 
     def owes(self, text: str) -> bool:
         """Return whether an effect is still to be undone."""

@@ -122,7 +122,7 @@ def undo_calls(
         context.set_attribute(UNDONE_CALLS, tuple(note.id for note in undone))
         names = [*dict.fromkeys(name for each in back.values() for name in each)]
         told = f"Undone: {'; '.join(map(described, undone))}. "
-        told += f"{_listed(names) or 'Nothing'} went back to the former state."
+        told += f"Back to the former state: {_listed(names) or 'nothing'}."
         context.session[TakenBack].append(TakenBack(told, len(context.request)))
     if kept:
         stay = _listed([each.name for each in kept])

@@ -21,8 +21,8 @@ from toolstile_plugins.undo.store import UndoStore
 FAILED: Final = 1
 CONFLICT: Final = 3
 _OWED: Final = (
-    " The undo of an effect outside has failed and is still owed. `toolstile status` lists it, and "
-    "`toolstile ledger reconcile` tries again."
+    " But the undo of an effect outside has failed and is still owed. `toolstile status` lists it, "
+    "and `toolstile ledger reconcile` tries again."
 )
 _LIST: Final = "List the calls with `toolstile undo --list`."
 

@@ -106,7 +106,7 @@ class TestFiles:
 
         assert none.text.startswith(f"Nothing was undone. {stays}write_file, ")
         assert "undo.calls" not in none.event.attributes
-        assert f"b.txt went back to the former state. {stays}write_file, " in both.text
+        assert f"Back to the former state: b.txt. {stays}write_file, " in both.text
         assert both.event.attributes["undo.calls"] == (calls[1],)
         assert list(desk.tree()) == ["a.txt"]
         with pytest.raises(UndoConflict, match=r"a\.txt: the call left"):
@@ -382,7 +382,7 @@ class TestResources:
         with desk.host.executor(resources={Shelf: shelf}) as tools:
             call = tools.dispatch(ToolCall("add_book", {"title": "Emma"})).call
             undo = tools.undo(call.id)
-            assert "the shelf went back" in undo.text
+            assert "the shelf." in undo.text
             assert shelf.books == []
             with pytest.raises(UndoConflict, match="the shelf: the call left Emma"):
                 tools.undo(call.id)
@@ -598,13 +598,13 @@ class TestRules:
 
         desk.tools.request("Write a.txt.")
         call = desk.call("write_both", path="a.txt", text="one")
-        assert "went back" not in prompt()
+        assert "Back to" not in prompt()
         desk.undo(call)
-        assert "Line, a.txt went back" in prompt()
+        assert "Back to the former state: Line, a.txt" in prompt()
         desk.tools.request("Go on.")
-        assert "went back" in prompt()
+        assert "Back to" in prompt()
         desk.tools.request("Go on.")
-        assert "went back" not in prompt()
+        assert "Back to" not in prompt()
 
     def test_on_an_event_loop(self, desk: Desk) -> None:
         call = desk.call("write_both", path="a.txt", text="one")
