@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import linecache
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -85,7 +87,7 @@ class Interruption:
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         if "/toolstile" not in frame.f_code.co_filename:
             return None
-        if event == "line" and self.place is None:
+        if event == "line" and self.place is None and not leaves_a_block(frame):
             self.left -= 1
             if self.left == 0:
                 name = frame.f_code.co_filename.rpartition("/toolstile")[2]
@@ -93,6 +95,17 @@ class Interruption:
                 sys.settrace(None)
                 signal.raise_signal(signal.SIGINT)
         return self
+
+
+def leaves_a_block(frame: FrameType) -> bool:
+    """Return whether a `with` block ends here: Python handles no signal before its `__exit__`."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    following = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    return line.lstrip().startswith("with ") and following in {
+        "LOAD_CONST",
+        "SWAP",
+        "PUSH_EXC_INFO",
+    }
 
 
 def hang(*_: object) -> None:
