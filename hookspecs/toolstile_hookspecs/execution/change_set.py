@@ -49,6 +49,7 @@ class ChangeSet:
         parts: The changes of resources, by the stored name of each type; see `Tellable`.
         diff: The changes for a person to read, without secrets.
         together: The ids of the calls that one decision keeps, if the call is one of several.
+        is_read: Whether a model has read the result, so that no person may edit the arguments.
         version: Of this format; 2 for one of several calls, which no older Toolstile keeps alone.
 
     Example:
@@ -66,6 +67,7 @@ class ChangeSet:
     parts: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     diff: str = field(default="", repr=False)
     together: tuple[str, ...] = ()
+    is_read: bool = False
     version: int = 1
 
     def to_json(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
@@ -54,6 +55,9 @@ class Resumption:
     def __init__(
         self, token: object, answer: ApprovalAnswer, changes: ChangeSet | None = None
     ) -> None:
+        if changes is not None and changes.is_read and answer.answer is Answer.EDITED:
+            # Because a model has read the result that the arguments gave.
+            answer = replace(answer, answer=Answer.DENIED, arguments=None)
         self.token = token
         self.changes = changes
         self.redeemed: RedeemedToken | None = None

@@ -148,7 +148,7 @@ class TransactionRoot(ActiveCall):
         self.retold: dict[str, Outcome] = {}
         # The diff that a person has approved, and whether the calls must run again to keep it.
         self._agreed: str | None = None
-        self._is_put_back = False
+        self._is_put_back = self._is_read = False
         self.joined: list[Joined] = []
         self.calls: list[ActiveCall] = []
         self.inner: list[TransactionEnded] = []
@@ -374,12 +374,15 @@ class TransactionRoot(ActiveCall):
     def _changed(self, rows: list[ApprovalRequest], answers: Answers) -> dict[str, ToolCall | None]:
         """Return the calls that a person has edited, and None for those that are left out.
 
-        A call of an explicit transaction is not edited, because a model has read its result.
+        A call of an explicit transaction is not edited, because a model has read its result, nor is
+        it when the transaction was pending and is resumed as a turn.
         """
         changed: dict[str, ToolCall | None] = {}
+        shown = (each.call.resumption and each.call.resumption.changes for each in self.joined)
+        self._is_read |= any(each and each.is_read for each in shown)
         for row, each in zip(rows, self.joined, strict=True):
             answer = answers[row.call.id]
-            if answer.answer is Answer.EDITED and self.is_turn:
+            if answer.answer is Answer.EDITED and self.is_turn and not self._is_read:
                 edited, arguments = as_edited(each.call, answer)
                 if arguments.decode() != row.arguments:
                     changed[row.call.id] = edited
@@ -399,7 +402,9 @@ class TransactionRoot(ActiveCall):
             return replace(row, diff=None)
         ids = tuple(each.call.call_made.id for each in self.joined)
         changes = joined.changes
-        changes = changes and replace(changes, diff=row.diff or "", together=ids, version=2)
+        is_read = self._is_read or not self.is_turn
+        more: dict[str, Any] = {"together": ids, "is_read": is_read, "version": 2}
+        changes = changes and replace(changes, diff=row.diff or "", **more)
         token = partial(token_of, call, row.digest)
         return replace(row, diff=None, token=token, change_set=lambda: changes)
 

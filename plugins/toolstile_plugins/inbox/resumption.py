@@ -170,9 +170,10 @@ class Due:
     @property
     def changes(self) -> ChangeSet | None:
         """The change set that the person saw, if their answer applies to it."""
-        if self.sealed.changes is None or self.answer.answer is Answer.EDITED:
+        if self.sealed.changes is None:
             return None
-        return ChangeSet.from_json(self.sealed.changes)
+        changes = ChangeSet.from_json(self.sealed.changes)
+        return None if self.answer.answer is Answer.EDITED and not changes.is_read else changes
 
 
 def _calls(together: Sequence[Due]) -> list[ToolCall]:

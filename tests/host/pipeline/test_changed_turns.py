@@ -302,6 +302,21 @@ def test_a_turn_that_waited_is_edited_when_it_is_resumed(watcher):
     assert [texts(card) for card in later.cards] == [["a", "b"], ["z", "b"]]
 
 
+@pytest.mark.parametrize("rest", [[], ["b"]])
+def test_a_row_of_a_transaction_that_waited_is_left_out_rather_than_edited(rest, watcher):
+    later = Later()
+    with opened(later, watcher) as host, host.executor() as tools:
+        with pytest.raises(TransactionFailed, match="waits for a person's approval"):
+            with tools.transaction("x", approve=True) as work:
+                work.dispatch_all(made("write a", *[f"write {text}" for text in rest]))
+        calls, given = resumed(later.kept, edit("z"), *[True for _ in rest])
+        first, *others = tools.dispatch_all(calls, resumed=given)
+        assert first.status is Status.DENIED
+        assert all(each.success for each in others)
+        assert notes(tools) == rest
+    assert [texts(card) for card in later.cards] == [["a", *rest], *([rest] if rest else [])]
+
+
 # --- with calls that have no diff
 
 
