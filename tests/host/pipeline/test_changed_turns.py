@@ -317,6 +317,18 @@ def test_a_row_of_a_transaction_that_waited_is_left_out_rather_than_edited(rest,
     assert [texts(card) for card in later.cards] == [["a", *rest], *([rest] if rest else [])]
 
 
+@pytest.mark.parametrize("answer", [edit("z"), ApprovalAnswer.deny("no")])
+def test_the_only_call_of_a_transaction_is_refused_later_also_if_no_rule_asks(answer, watcher):
+    later = Later()
+    with Host(discover=False, tools=[note], approver=later) as host, host.executor() as tools:
+        with pytest.raises(TransactionFailed, match="waits for a person's approval"):
+            with tools.transaction("x", approve=True) as work:
+                work.dispatch(made("note a")[0])
+        calls, given = resumed(later.kept, answer)
+        assert tools.dispatch_all(calls, resumed=given)[0].status is Status.DENIED
+        assert notes(tools) == []
+
+
 # --- with calls that have no diff
 
 
