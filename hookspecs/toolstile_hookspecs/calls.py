@@ -143,8 +143,12 @@ class ToolCall:
         return self.provider_id or self.id
 
 
+RECONCILE_TOOL: Final = "ledger_reconcile"
+"""The name of the ledger's own tool, which settles an unknown effect or undoes an owed one."""
+
+
 class SettlingCall(ToolCall):
-    """A call of the ledger, to settle an unknown effect or undo an owed one; no stop ends it."""
+    """A call of the ledger to its own tool, which no stop ends; a stop ends it with any other."""
 
 
 @dataclass(frozen=True)

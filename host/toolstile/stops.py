@@ -24,7 +24,7 @@ from toolstile.policies.persistence import locked, replace_file
 from toolstile.settings import Settings
 from toolstile.slots import Slot
 from toolstile_hookspecs import NOTICE, HandlerState, StateError
-from toolstile_hookspecs.calls import SettlingCall
+from toolstile_hookspecs.calls import RECONCILE_TOOL, SettlingCall
 from toolstile_hookspecs.stops import Stop
 
 Stops = tuple[Stop, ...]
@@ -108,7 +108,8 @@ class Gate(Slot):
         before = call.stops_before
         if self.numbers[0] == self.clear and before is None:
             return None
-        if call.committed or call.error is not None or isinstance(call.call_made, SettlingCall):
+        settles = isinstance(call.call_made, SettlingCall) and call.call_made.name == RECONCILE_TOOL
+        if call.committed or call.error is not None or settles:
             return None
         tools = [*call.tools_within, *([] if call.plan is None else [call.plan.tool])]
         past: Stops = ()

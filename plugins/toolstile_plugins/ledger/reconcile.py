@@ -34,7 +34,7 @@ from toolstile_hookspecs import (
     secrets_of,
     tool,
 )
-from toolstile_hookspecs.calls import SettlingCall
+from toolstile_hookspecs.calls import RECONCILE_TOOL, SettlingCall
 from toolstile_hookspecs.codecs import in_one_line, why_unwritable
 from toolstile_hookspecs.services.dispatcher import Dispatcher, DispatchOutcome, DispatchState
 from toolstile_hookspecs.services.ledger import (
@@ -57,7 +57,6 @@ from toolstile_plugins.ledger.undoing import UNDONE
 log = logging.getLogger("toolstile.ledger")
 T = TypeVar("T")
 
-RECONCILE_TOOL: Final = "ledger_reconcile"
 _ON_WORKER: Final = "It runs on a worker, or has run there without a known outcome."
 Ask = Callable[[LedgerEntry, ToolContext], Awaitable[Reconciled]]
 

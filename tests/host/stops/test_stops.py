@@ -30,6 +30,7 @@ from toolstile import (
     hookimpl,
     tool,
 )
+from toolstile_hookspecs.calls import SettlingCall
 
 REASON = "The prices are wrong."
 
@@ -106,6 +107,15 @@ def test_a_stopped_call_does_not_begin_and_its_model_reads_the_reason(host_in):
     assert re.fullmatch(
         r"Stopped: all calls, by host at [-0-9: ]+ UTC: The prices are wrong\.", advice
     )
+
+
+def test_a_call_that_an_application_makes_as_the_ledger_does_is_stopped(host_in):
+    host = host_in(note)
+    with host.executor() as tools:
+        host.stop(REASON)
+        outcome = tools.dispatch(SettlingCall("note", {"text": "a"}))
+    assert outcome.text.startswith("note was stopped: The prices are wrong.")
+    assert notes(tools) == []
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,11 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
+from toolstile_hookspecs.calls import RECONCILE_TOOL
 from toolstile_hookspecs.services.ledger import Claim, EffectState
 from toolstile_plugins.ledger.doctor import diagnosed
 from toolstile_plugins.ledger.entries import due_of
-from toolstile_plugins.ledger.reconcile import RECONCILE_TOOL, reconcile_pass
+from toolstile_plugins.ledger.reconcile import reconcile_pass
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 

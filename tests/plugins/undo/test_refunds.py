@@ -25,12 +25,13 @@ from toolstile_hookspecs import (
     ToolResult,
     TransactionFailed,
 )
+from toolstile_hookspecs.calls import RECONCILE_TOOL
 from toolstile_hookspecs.execution.undo import UndoConflict, UndoNote
 from toolstile_hookspecs.services.ledger import EffectState
 from toolstile_hookspecs.support.text import noted_for_operator
 from toolstile_plugins.ledger import EffectLedger, LedgerSettings, commands, effect_key
 from toolstile_plugins.ledger.entries import Finding, settle, state_of
-from toolstile_plugins.ledger.reconcile import RECONCILE_TOOL, reconcile_pass, reconciler_of
+from toolstile_plugins.ledger.reconcile import reconcile_pass, reconciler_of
 from toolstile_plugins.ledger.stores.sqlite import SqlStore
 from toolstile_plugins.undo import UndoStore
 
