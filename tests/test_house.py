@@ -143,7 +143,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17784 + 466,
     "toolstile": 19835 + 1394,
     "toolstile_cli": 5845 - 30,
-    "toolstile_plugins": 55305 + 1913 + 5561,
+    "toolstile_plugins": 55305 + 1919 + 5561,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

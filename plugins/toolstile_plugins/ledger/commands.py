@@ -170,8 +170,13 @@ def _resolve(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -
 
 def _reconcile(host: HostHandle, ledger: EffectLedger, args: argparse.Namespace) -> None:
     settings: LedgerSettings = host.settings("ledger")
-    one = None if args.key is None else _find(store_of(ledger), args.key)
+    store = store_of(ledger)
+    one = None if args.key is None else _find(store, args.key)
     key, seen = one and one.claim.key, 0
+    for entry in [each for each in store.entries() if not one and state_of(each) == "undoing"]:
+        seen += 1
+        text = f"{hash_of(entry)[:SHOWN_OF_HASH]}  {entry.claim.tool_name}  its undo runs elsewhere"
+        tell(args, text, wire_of(entry) | {"found": "undoing"})
     for entry, found, due in reconcile_pass(host, settings, key=key, at_once=True):
         seen += 1
         text = f"{hash_of(entry)[:SHOWN_OF_HASH]}  {entry.claim.tool_name}  {found or NOT_ASKED}"

@@ -56,5 +56,6 @@ def effects_found(store: LedgerStore, settings: LedgerSettings) -> Iterator[Diag
         yield Diagnostic.warning(
             "ledger",
             f"Unknown effects that a person must resolve: {len(over)}; the first is {min(over)}.",
-            "List them with `toolstile ledger list --state unknown`, then resolve them.",
+            "List them with `toolstile ledger list --state unknown`, then resolve them. `toolstile "
+            "ledger reconcile` tries owed undos again.",
         )

@@ -47,7 +47,9 @@ from toolstile_hookspecs.services.ledger import (
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import new_id
+from toolstile_hookspecs.support.text import noted_for_operator
 from toolstile_plugins.leases import now_of
+from toolstile_plugins.ledger import messages
 from toolstile_plugins.ledger.api import EffectLedger, end_of, gives_key_back, with_masks
 from toolstile_plugins.ledger.entries import Due, due_of, store_of
 from toolstile_plugins.ledger.settings import LedgerSettings, OtherTool
@@ -575,10 +577,8 @@ def _open_end(entry: LedgerEntry, name: str) -> str:
 
 
 def _alarm(entry: LedgerEntry, due: Due) -> None:
-    log.warning(
-        "%s: %s. Find out, then resolve it: toolstile ledger resolve '%s'.",
-        _open_end(entry, f"a call of {entry.claim.tool_name}"),
-        due,
-        entry.claim.key,
-        extra=NOTICE,
-    )
+    key, name = entry.claim.key, _open_end(entry, f"a call of {entry.claim.tool_name}")
+    remedy = f"Find out, then resolve it: toolstile ledger resolve '{key}'."
+    if entry.claim.owed_id:
+        remedy = f"Retry it: {noted_for_operator(messages.unknown(entry))}"
+    log.warning("%s: %s. %s", name, due, remedy, extra=NOTICE)

@@ -560,6 +560,39 @@ class TestRecovery:
         told = capsys.readouterr().out
         assert told == f"The call {entry.claim.key} is undoing, so its tool is not asked.\n"
 
+    def test_the_command_names_the_undo_that_another_host_runs(
+        self, make_shop: Callable[..., Shop], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        shop = make_shop(LEDGER)
+        shop.failures = 1
+        shop.call("pay", purpose="rail", fails=True)
+        (shop.folder / "plugin.py").write_text(PLUGIN)
+        shop.file.write_text('plugin_files = ["plugin.py"]\n' + shop.file.read_text())
+
+        def reconcile() -> None:
+            for words in ([], ["--json"]):
+                assert main([*words, "ledger", "reconcile"]) == 0
+
+        shop.before_refund = reconcile
+        TestCalls.undo_all(shop)
+        told, wire = capsys.readouterr().out.splitlines()
+        assert told.endswith("  pay  its undo runs elsewhere")
+        assert (json.loads(wire)["tool"], json.loads(wire)["found"]) == ("pay", "undoing")
+
+    def test_the_alarm_of_an_owed_undo_says_how_it_is_tried_again(
+        self, make_shop: Callable[..., Shop], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        shop = make_shop(LEDGER)
+        shop.failures = 2
+        shop.call("pay", purpose="rail", fails=True)
+        (entry,) = shop.store.entries()
+        settings = LedgerSettings(settle_within=1e-6)
+        assert len([*reconcile_pass(shop.host, settings, alarms=set())]) == 1
+        key = entry.claim.key
+        assert f"Retry it: toolstile ledger reconcile '{key}'; or, if its undo has happened" in (
+            caplog.text
+        )
+
     def test_a_stop_lets_refunds_go_on(self, shop: Shop) -> None:
         def stop(key: str) -> None:
             shop.host.stop("The prices are wrong.")
