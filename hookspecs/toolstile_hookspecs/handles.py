@@ -213,6 +213,9 @@ class HostHandle(Protocol):
     def stops(self) -> Sequence[Stop]:
         """Return the stops that are in force."""
 
+    def decides(self, words: Sequence[str]) -> bool:
+        """Tell whether the command with these words needs a person; see `Command.decides`."""
+
     def register(self, plugin: object, name: str | None = None) -> None:
         """Register one more plugin; on a `PluginError` nothing of it stays."""
 
@@ -256,6 +259,8 @@ class Command:
         defaults: Configuration for this command, by dotted key, below file and environment.
         optional: Whether, with `extends`, the command of another plugin may not be there.
         purpose: How much of the host it needs open; or a function of the parsed arguments.
+        decides: Whether the words after its name make it a person's decision. While the hook of a
+            coding agent is installed, it then needs a terminal that is not the agent's.
 
     Example:
         >>> Command(
@@ -276,3 +281,4 @@ class Command:
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     optional: bool = False
     purpose: Purpose | Callable[[argparse.Namespace], Purpose] = "call"
+    decides: Callable[[Sequence[str]], bool] = lambda _: False

@@ -229,6 +229,12 @@ class Host:
         """Return the stops that are in force, the oldest first."""
         return self.gate.stops()
 
+    def decides(self, words: Sequence[str]) -> bool:
+        """Tell whether the command with these words needs a person; see `Command.decides`."""
+        name, *rest = words or ("",)
+        own = (each for each in self.plugins.commands() if each.name == name)
+        return name == "go" or any(each.decides(rest) for each in own)
+
     def takes(self, token: str) -> bool:
         """Return False if the token of a pending call was sealed with a key that is gone."""
         if self.is_open:

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
+from importlib.metadata import entry_points
 from typing import Any, Final
 
 from toolstile.host import Host
@@ -40,7 +41,6 @@ from toolstile_cli.plugin_commands import configure, purpose_of, with_extensions
 from toolstile_cli.signals import Stopped, stop_on_signals
 from toolstile_hookspecs import Prompt, ToolstileError
 from toolstile_hookspecs.support.text import suggest
-from toolstile_plugins.hook.person import refuse_agents
 
 _MODULES: Final = {"go": "stop", "status": "stop"}
 """The modules of commands that share one."""
@@ -118,7 +118,8 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             parse(parser, rest or ["--help"], common)
             return Exit.OK
         args = parse(parser, rest, common)
-        refuse_agents(rest)
+        if host.decides(rest):
+            _pass_gates(rest)
         tags = {"tags": common.tag, "without_tags": common.without}
         chosen: dict[str, Any] = {key: given for key, given in tags.items() if given}
         if isinstance(host, _LookingHost):
@@ -142,6 +143,15 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
                 host.open()
         with contextlib.closing(host):
             return runs[args.command](host, args)
+
+
+def _pass_gates(words: Sequence[str]) -> None:
+    """Call the gates of installed plugins, which raise `ConfigurationError` to refuse a command.
+
+    Gates are entry points rather than hooks, so that blocking a plugin does not lift its gate.
+    """
+    for gate in entry_points(group="toolstile.gates"):
+        gate.load()(words)
 
 
 def is_unknown(rest: Sequence[str], known: Container[str]) -> bool:

@@ -7,11 +7,13 @@ contract; nor do the modules `cli.py` of the plugins, which declare their comman
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -31,6 +33,17 @@ def late(function: str) -> Callable[[HostHandle, argparse.Namespace], int]:
         return status
 
     return run
+
+
+def besides(*looking: str) -> Callable[[Sequence[str]], bool]:
+    """Return a `Command.decides` that is true unless one of these subcommands is given."""
+    return lambda words: next((word for word in words if word[:1] != "-"), "") not in looking
+
+
+def state_folder() -> Path:
+    """Return our folder in the user's directory for state."""
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state, "toolstile").expanduser().absolute()
 
 
 def listed_examples(examples: Mapping[str, str]) -> str:

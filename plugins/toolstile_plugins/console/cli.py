@@ -32,4 +32,6 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
 
 def commands(command: type[Command]) -> list[Command]:
     text = "serve web pages on this machine: pending questions, past calls, and the ledger"
-    return [command(name="console", help=text, run=_run, configure=_configure)]
+    return [
+        command(name="console", help=text, run=_run, configure=_configure, decides=lambda _: True)
+    ]

@@ -230,9 +230,7 @@ class Agent:
             specific["permissionDecisionReason"] = decision.reason
             if decision.arguments is not None:
                 specific["updatedInput"] = decision.arguments
-        if not specific:
-            return ""
-        return json.dumps({"hookSpecificOutput": {"hookEventName": event.name, **specific}})
+        return _specific(event, specific)
 
 
 class ClaudeCode(Agent):
@@ -348,9 +346,13 @@ class GeminiCli(Agent):
             specific["tool_input"] = decision.arguments
         if decision.context:
             specific["additionalContext"] = decision.context
-        if not specific:
-            return ""
-        return json.dumps({"hookSpecificOutput": {"hookEventName": event.name, **specific}})
+        return _specific(event, specific)
+
+
+def _specific(event: Event, answer: Mapping[str, Any]) -> str:
+    if not answer:
+        return ""
+    return json.dumps({"hookSpecificOutput": {"hookEventName": event.name, **answer}})
 
 
 AGENTS: Final[Mapping[str, Agent]] = {

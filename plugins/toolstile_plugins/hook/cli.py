@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from toolstile_plugins.cli_support import late, subcommands
+from toolstile_plugins.cli_support import besides, late, subcommands
 
 if TYPE_CHECKING:
     from toolstile_hookspecs import Command
@@ -65,5 +65,6 @@ def commands(command: type[Command]) -> list[Command]:
             settings=lambda args: {"plugins.inbox.wait": "pending"} if args.what == "serve" else {},
             defaults={"approver": "inbox", **UNDO},
             purpose=lambda args: "call" if args.what in {"serve", "test"} else "look",
+            decides=besides("doctor", "test"),
         ),
     ]

@@ -25,6 +25,7 @@ _OTHERS = 0o077
 
 def state_folder() -> str:
     """Return the folder of all helpers, outside of every workspace."""
+    # Because the client imports nothing of ours, this is `cli_support.state_folder` again.
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
     return f"{state}/toolstile/hook"
 

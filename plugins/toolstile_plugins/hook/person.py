@@ -15,15 +15,6 @@ from typing import Final, NamedTuple
 from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.hook.client import state_folder
 
-_LOOKING: Final[Mapping[str, frozenset[str]]] = {
-    "approvals": frozenset({"list", "show", "grants"}),
-    "console": frozenset(),
-    "go": frozenset(),
-    "hook": frozenset({"doctor", "test"}),
-    "ledger": frozenset({"list", "show"}),
-    "undo": frozenset(),
-}
-"""The commands with which a person decides, and the words with which they only look."""
 MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_CLI")
 """Variables that agents set for their commands."""
 _REAPERS: Final = frozenset({"init", "launchd", "systemd"})
@@ -39,24 +30,14 @@ _REFUSED: Final = (
 )
 
 
-def decides(words: Sequence[str]) -> bool:
-    """Tell whether the words after `toolstile` are a command that is for a person."""
-    if not words or words[0] not in _LOOKING:
-        return False
-    if words[0] == "undo":
-        return "--list" not in words
-    first = next((word for word in words[1:] if not word.startswith("-")), "")
-    return first not in _LOOKING[words[0]]
-
-
 def refuse_agents(words: Sequence[str]) -> None:
-    """Raise `ConfigurationError` if an agent runs a command that is for a person.
+    """Raise `ConfigurationError` if an agent runs a command that needs a person's decision.
 
     That counts while a hook is installed. A terminal counts as a person's if no agent is above it,
     and if it is older than each agent's session.
     """
     # The client of a hook, which is below the agent, starts the helper.
-    if not decides(words) or [*words] == ["hook", "serve"]:
+    if [*words] == ["hook", "serve"]:
         return
     if Path(state_folder(), INSTALLED).exists() and (why := _not_a_person()):
         raise ConfigurationError(_REFUSED.format(why=why))

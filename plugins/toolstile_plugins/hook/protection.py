@@ -24,7 +24,6 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.hook.agents import Event
 from toolstile_plugins.hook.client import state_folder
-from toolstile_plugins.hook.person import decides
 from toolstile_plugins.policies.path_arguments import use_of
 from toolstile_plugins.rules.shell.lines import parsed
 from toolstile_plugins.vfs.paths import Pattern
@@ -97,6 +96,7 @@ class Protection:
     """
 
     def __init__(self, host: HostHandle, workspace: Path, protected: Iterable[str]) -> None:
+        self._host = host
         self._workspace = workspace.resolve()
         self._patterns = [Pattern(each.lstrip("/")) for each in (*GOVERNING, *protected)]
         self._secret = [Path(state_folder()).resolve(), *_folders(host)]
@@ -145,7 +145,7 @@ class Protection:
             return _TYPED
         folders = [event.cwd]
         for words, writes in (*_plainly(lines), *_parsed(line)):
-            if _decides(words):
+            if self._decides(words):
                 return _COMMAND
             for word, path in _meant(folders, words):
                 if self._is_secret(path) or ((writes or not _reads(words)) and self._named(path)):
@@ -153,6 +153,12 @@ class Protection:
             if words[:1] in (["cd"], ["pushd"]) and len(words) > 1:
                 folders.append(str(_resolved(folders[-1], words[1])))
         return None
+
+    def _decides(self, words: Sequence[str]) -> bool:
+        """Tell whether a command runs ours, after any options, with words that are for a person."""
+        ours = (at for at, word in enumerate(words) if word.rpartition("/")[2] == "toolstile")
+        first = next(ours, len(words))
+        return any(self._host.decides(words[at:]) for at in range(first + 1, len(words)))
 
     def _named(self, path: Path) -> bool:
         """Tell whether a word names a protected file, or a folder around one."""
@@ -270,13 +276,6 @@ def _is_shell(words: Sequence[str]) -> bool:
     given = [word for word in words if not word.startswith("-")]
     name = given[-1].rpartition("/")[2] if given else ""
     return _SHELL.fullmatch(name) is not None and "-c" not in words
-
-
-def _decides(words: Sequence[str]) -> bool:
-    """Tell whether a command runs ours with words that are for a person, after any options."""
-    ours = (at for at, word in enumerate(words) if word.rpartition("/")[2] == "toolstile")
-    first = next(ours, len(words))
-    return any(decides(words[at:]) for at in range(first + 1, len(words)))
 
 
 def _only_permissions(file: Path, before: bytes | None, now: bytes | None) -> bool:

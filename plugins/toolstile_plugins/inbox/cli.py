@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from toolstile_plugins.cli_support import late, subcommands
+from toolstile_plugins.cli_support import besides, late, state_folder, subcommands
 
 if TYPE_CHECKING:
     from toolstile_hookspecs import Command
@@ -110,8 +109,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def wrapped() -> Path:
     """Return the file of the questions about the calls of wrapped MCP servers."""
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state, "toolstile/wrap/inbox.db").expanduser().absolute()
+    return state_folder() / "wrap/inbox.db"
 
 
 def commands(command: type[Command]) -> list[Command]:
@@ -123,5 +121,6 @@ def commands(command: type[Command]) -> list[Command]:
             configure=_configure,
             settings=lambda args: {"plugins.inbox.path": str(wrapped())} if args.wrapped else {},
             purpose=lambda args: "call" if args.what == "resume" else "look",
+            decides=besides("list", "show", "grants"),
         )
     ]

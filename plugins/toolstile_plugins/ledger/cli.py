@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from toolstile_plugins.cli_support import late, subcommands
+from toolstile_plugins.cli_support import besides, late, subcommands
 
 if TYPE_CHECKING:
     from toolstile_hookspecs import Command
@@ -101,6 +101,7 @@ def commands(command: type[Command]) -> list[Command]:
             run=late("toolstile_plugins.ledger.commands:run_command"),
             configure=_configure,
             purpose=lambda args: "call" if args.what == "reconcile" else "look",
+            decides=besides("list", "show"),
             # Because the host of the command would ask at the same time.
             settings=lambda _: {"plugins.ledger.reconcile_every": 0},
         )

@@ -54,5 +54,6 @@ def commands(command: type[Command]) -> list[Command]:
             run=late("toolstile_plugins.undo.commands:run_command"),
             configure=_configure,
             purpose=lambda args: "look" if args.list or args.calls[:1] == ["purge"] else "call",
+            decides=lambda words: "--list" not in words,
         )
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from toolstile_plugins.cli_support import state_folder
 
 _UNITS: Final = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 _UNITS.update(b=1, kb=10**3, mb=10**6, gb=10**9, tb=10**12)
@@ -44,5 +45,4 @@ class UndoSettings(BaseModel):
     @property
     def directory(self) -> Path:
         """The directory of the contents."""
-        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-        return (self.path or Path(state, "toolstile/undo")).expanduser().absolute()
+        return (self.path or state_folder() / "undo").expanduser().absolute()

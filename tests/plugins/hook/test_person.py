@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.plugins.hook.hooked import Workspace
 
-from toolstile_plugins.hook.person import MARKS, decides
+from toolstile import Host
+from toolstile_plugins.hook.person import MARKS
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +43,33 @@ def installed(hooked: Workspace) -> Workspace:
     ],
 )
 def test_commands_that_decide(line: str, expected: bool) -> None:
-    assert decides(line.split()) == expected
+    assert Host().decides(line.split()) == expected
+
+
+TICKETS = """\
+from toolstile_hookspecs import Command, hookimpl
+
+
+@hookimpl
+def toolstile_commands():
+    run = lambda host, args: print("done")
+    configure = lambda parser: parser.add_argument("what")
+    decides = lambda words: words != ["list"]
+    return [Command("tickets", run=run, configure=configure, decides=decides)]
+"""
+
+
+def test_a_plugin_of_others_declares_a_decision(installed: Workspace) -> None:
+    (installed.folder / "tickets.py").write_text(TICKETS)
+    installed.configure('plugin_files = ["tickets.py"]\n')
+    assert installed.command("tickets", "list").returncode == 0
+    for words in (("tickets", "close"), ("--block", "hook", "tickets", "close")):
+        done = installed.command(*words)
+        assert done.returncode == 2
+        assert "has no terminal" in done.stderr
+    assert installed.person("tickets", "close").returncode == 0
+    assert installed.bash("toolstile tickets list") == {}
+    assert installed.bash("toolstile tickets close")["permissionDecision"] == "deny"
 
 
 def test_without_a_hook_anyone_decides(hooked: Workspace) -> None:

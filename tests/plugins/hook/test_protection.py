@@ -98,7 +98,7 @@ def protection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prot
     (work / "sub/link").symlink_to("../toolstile.toml")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    with Host(discover=False) as host:
+    with Host() as host:
         yield Protection(host, work, ["**/.env"])
 
 
