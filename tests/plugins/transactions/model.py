@@ -4,6 +4,7 @@ A value of a slice or a file is a tuple of items, beside a stamp that is another
 """
 
 from collections import Counter
+from contextlib import suppress
 
 PATHS, SLICES, NONE = ("a.txt", "b/c.txt"), ("notes", "total", "undos"), (0, ())
 READS = {"notes": "notes", "total": "total", "fail": "notes", "get": "", "put": ""}
@@ -41,12 +42,14 @@ class Layer:
         """Begin again; reads still count below."""
         for name in [name for name, cell in self.cells.items() if cell[2] and self.below]:
             self.below.cell(name)[2] = True
-        self.cells = {}
+        self.cells, self.freed = {}, {}
         self.hand_keys_to(None)
         self.catch_up()
 
     def hand_keys_to(self, holder):
-        self.world.keys |= {key: holder for key, each in self.world.keys.items() if each is self}
+        held = [key for key, each in self.world.keys.items() if each is self]
+        self.world.keys |= dict.fromkeys(held, holder)
+        return held
 
     def is_used(self):
         return bool(self.above and self.above.is_used()) or not self.cells.keys().isdisjoint(SLICES)
@@ -96,11 +99,9 @@ class Layer:
         if name not in self.tools & tools | {"undo"}:
             return "unknown_tool", None
         self.catch_up()
-        try:
-            is_denied = self.stops(name) or (name == "add" and self.world.is_closed)
-            end = ("denied", None) if is_denied else self._end_of(name, arg)
-        except LookupError:
-            end = "conflict", None
+        is_denied, end = name == "add" and self.world.is_closed, ("conflict", None)
+        with suppress(LookupError):
+            end = ("denied", None) if is_denied or self.stops(name) else self._end_of(name, arg)
         self.calls.append((name, arg, end))
         return end
 
@@ -111,10 +112,11 @@ class Layer:
         if name == "undo":
             return self._undo(*arg)
         if name == "once":
-            if self.world.keys.get(arg) not in [None, "kept", *self.chain]:
+            holder, freed = self.world.keys.get(arg), any(arg in each.freed for each in self.chain)
+            if holder not in [None, *self.chain] and (holder != "kept" or freed):
                 return "error", None
-            self.world.ran[arg] += self.world.keys.get(arg) is None
-            self.world.keys[arg] = self.world.keys.get(arg) or self
+            self.world.ran[arg] += holder is None
+            self.world.keys[arg] = holder or self
         text = ",".join(self.read(READS[name] or arg)) if name in READS else arg
         if name in WRITES:
             self.change(WRITES[name] or arg, (arg,), replaces=name != "add")
@@ -122,13 +124,13 @@ class Layer:
 
     def _undo(self, numbers, keeps):
         known, moved, self.has_lost_texts = self.read("undos"), [], True
-        # Of other notes, as those of another session, only the files are known.
-        notes = [[c for c in self.world.notes[n] if n in known or c[0] in PATHS] for n in numbers]
+        notes = [self.world.notes[n][n not in known] for n in numbers]
         if not all(notes):
             return "failed", []
-        inner = Layer(self.world, self.session, self)
+        inner, changes = Layer(self.world, self.session, self), [c for note in notes for c in note]
+        inner.freed = {key: run for key, run, *_ in changes if self.has(key, run)}
         try:
-            for name, at, left, former in (each for note in notes for each in note):
+            for name, at, left, former in (each for each in changes if each[0] in self.at):
                 items, size = inner.read(name), len(left)
                 found = [n for n in range(at, -1, -1) if items[n : n + size] == left]
                 if not found or (former is not None and items != left):
@@ -142,6 +144,10 @@ class Layer:
             inner.forget()
         return ("failed", sorted(moved)) if moved and not keeps else ("succeeded", [])
 
+    def has(self, key, run):
+        """Tell whether a run of a key is its last one, and is kept."""
+        return self.world.keys.get(key) == "kept" and self.world.ran[key] == run
+
     def commit(self):
         """Keep all, after a second run if need be; return how it ended."""
         used = {name for name, _, end in self.calls if end[0] == "succeeded"}
@@ -154,8 +160,9 @@ class Layer:
             self.forget()
             if not self.reruns or any(self.call(*each[:2]) != each[2] for each in first):
                 return self.end("conflict")
-        if is_denied:
-            return self.end("rolled_back")
+        is_over = not (self.below or all(self.has(*each) for each in self.freed.items()))
+        if is_denied or is_over:
+            return self.end("rolled_back" if is_denied else "conflict")
         self.merge() if self.below else self.keep()
         return "committed"
 
@@ -166,7 +173,8 @@ class Layer:
             below.cell(name)[1:] = [a + b for a, b in zip(below.cell(name)[1:], own, strict=True)]
         self.hand_keys_to(below)
         below.calls, below.inner = below.calls + self.calls, below.inner + self.ends()
-        self.cells, below.has_lost_texts = {}, below.has_lost_texts or self.has_lost_texts
+        below.has_lost_texts |= self.has_lost_texts
+        self.cells, below.freed = {}, below.freed | self.freed
 
     def keep(self):
         """Make everything the state of the world, and note how to undo it."""
@@ -177,11 +185,14 @@ class Layer:
             if name in SLICES or items or former:
                 start, kept = (0, former) if cell[3] else (len(former), None)
                 changes.append((name, start, items[start:], kept))
-        self.hand_keys_to("kept")
+        changes += [(key, self.world.ran[key], (), None) for key in self.hand_keys_to("kept")]
+        self.world.keys |= dict.fromkeys(self.freed)
         if changes:
-            numbers = (*self.base("undos")[1], len(self.world.notes))
-            self.world.values[self.session, "undos"] = self.world.new(*numbers)
-            self.world.notes.append(changes)
+            undos = self.world.new(*self.base("undos")[1], len(self.world.notes))
+            self.world.values[self.session, "undos"] = undos
+            # Other sessions find a note beside its files, or that of a session without a store.
+            found = "/" in self.session or any(each[0] in PATHS for each in changes)
+            self.world.notes.append((changes, [c for c in changes if found and c[0] not in SLICES]))
         self.end("committed")
 
     def ends(self):
