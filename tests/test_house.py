@@ -140,10 +140,10 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 CORE_LINES = 3636 + 140
 """The second number is for transactions, cards, children and undo."""
 MAX_LINES = {
-    "toolstile_hookspecs": 17784 + 472,
+    "toolstile_hookspecs": 17784 + 478,
     "toolstile": 19835 + 1400,
     "toolstile_cli": 5845 - 20,
-    "toolstile_plugins": 55305 + 1919 + 5561,
+    "toolstile_plugins": 55305 + 1935 + 5561,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

@@ -18,6 +18,7 @@ _LONGEST: Final = 200  # characters of a value in a message
 UNDO_TOOL: Final = "undo_calls"
 UNDONE_CALLS: Final = "undo.calls"
 """The attribute of an undo's event with the ids of the calls that it has undone."""
+KEPT_VALUES: Final = "undo.kept"  # likewise, with the names of the values that stay
 
 UndoHandler = Callable[[Any, Any, str, Any], Any]
 """A function of an effect's params, the value of its result, its key and a `ToolContext`.
@@ -61,6 +62,11 @@ class UndoNote:
     slices: tuple[SliceChange, ...] = ()
     parts: tuple[tuple[str, str], ...] = ()
     stays: tuple[str, ...] = ()
+
+    @property
+    def goes_back(self) -> bool:
+        """True if an undo can put something of the call back."""
+        return bool(self.slices or self.parts)
 
 
 class Difference(NamedTuple):

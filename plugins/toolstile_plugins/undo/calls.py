@@ -17,7 +17,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.execution.prompt_parts import SectionText
-from toolstile_hookspecs.execution.undo import UNDO_TOOL, UNDONE_CALLS, UndoNote
+from toolstile_hookspecs.execution.undo import KEPT_VALUES, UNDO_TOOL, UNDONE_CALLS, UndoNote
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.stored_names import stored_as
 from toolstile_hookspecs.support.text import wire_time
@@ -111,10 +111,16 @@ def undo_calls(
     known = known_notes(context.session, context.resources.get(UndoStore)).values()
     own = {note.id for note in context.session[UndoNote].all()}
     notes = [note for note in known if control.is_of_person or note.id in own]
-    stands = (each for each in standing(known, control.undone_around) if each.id in own)
-    chosen = named(notes, calls) if calls else [*islice(stands, 1)]
-    if not chosen:
+    stands = standing(known, control.undone_around)
+    last = (each for each in stands if each.id in own and each.goes_back)
+    found = named(notes, calls) if calls else [*islice(last, 1)]
+    if not found:
         raise ToolError("No call of this session can be undone. Continue without it.")
+    chosen = [note for note in found if note.goes_back]
+    stays = _listed([*dict.fromkeys(name for note in found for name in note.stays)])
+    if not chosen:
+        told = f"Nothing of {'; '.join(map(described, found))} can go back, because these cannot be"
+        raise ToolError(f"{told} undone: {stays}. Continue without it.")
     back, kept = control.take_back(chosen, keep=others == "keep")
     undone = [note for note in chosen if note.id in back]
     told = "Nothing was undone."
@@ -125,14 +131,14 @@ def undo_calls(
         told += f"Back to the former state: {_listed(names) or 'nothing'}."
         context.session[TakenBack].append(TakenBack(told, len(context.request)))
     if kept:
-        stay = _listed([each.name for each in kept])
-        told += f" These values stay, because others have changed or need them: {stay}."
+        context.set_attribute(KEPT_VALUES, stay := tuple(each.name for each in kept))
+        told += f" These values stay, because others have changed or need them: {_listed(stay)}."
     if whole := [described(note) for note in chosen if note.id not in back]:
         told += f" So nothing of {'; '.join(whole)} went back."
     if any(note.id not in own for note in undone):
         told += " The changes to other sessions stay."
-    if stays := [name for note in undone for name in note.stays]:
-        told += f" Not undone, because they cannot be: {', '.join(stays)}."
+    if stays:
+        told += f" Not undone, because they cannot be: {stays}."
     return ToolResult.ok(told)
 
 

@@ -21,7 +21,8 @@ examples:
 
 exit status:
   0  the command has done everything
-  1  nothing was undone: no such call, several such calls, a rule denies it, or no "yes"
+  1  nothing was undone: no such call, several such calls, a rule denies it, nothing of the call
+     can go back, or no "yes"; or the undo of an effect outside has failed and is still owed
   2  the command, the configuration or a store is wrong
   3  nothing was undone: others have changed values since
 """

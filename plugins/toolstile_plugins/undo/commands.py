@@ -11,9 +11,15 @@ from typing import Any, Final
 
 from toolstile_hookspecs import HostHandle, StateError, ToolError
 from toolstile_hookspecs.codecs import type_name
-from toolstile_hookspecs.execution.undo import UNDO_TOOL, UNDONE_CALLS, UndoConflict, UndoNote
+from toolstile_hookspecs.execution.undo import (
+    KEPT_VALUES,
+    UNDO_TOOL,
+    UNDONE_CALLS,
+    UndoConflict,
+    UndoNote,
+)
 from toolstile_hookspecs.services.session_store import SessionStore
-from toolstile_hookspecs.support.text import counted, noted_for_operator, printable, wire_time
+from toolstile_hookspecs.support.text import counted, printable, wire_time
 from toolstile_plugins.screen import Screen, show_line, shown_time, tell
 from toolstile_plugins.undo.calls import known_notes, named, standing
 from toolstile_plugins.undo.store import UndoStore
@@ -28,7 +34,7 @@ _LIST: Final = "List the calls with `toolstile undo --list`."
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
-    """Carry out the command; returns 0, 1 if nothing was undone, or 3 for a conflict.
+    """Carry out the command; returns 0, 3 for a conflict, or 1 for other failures.
 
     Raises:
         StateError: The table is missing, or no call is meant.
@@ -107,7 +113,9 @@ def _chosen(some: Sequence[UndoNote], args: argparse.Namespace) -> Sequence[Undo
     if args.turn:
         last = some[0].session_id, some[0].turn
         return [note for note in some if (note.session_id, note.turn) == last]
-    return some[:1] if args.last or not (args.since or args.session) else some
+    if args.last or not (args.since or args.session):
+        return [note for note in some if note.goes_back][:1] or some[:1]
+    return some
 
 
 def _list(
@@ -143,14 +151,15 @@ def _undo(
         # The host has tried already.
         owed = [note.id for note in chosen if _owes(executor.resources, note)]
     if not outcome.success:
-        remedy = noted_for_operator(outcome.event.error) if outcome.event.error else ""
-        tell(args, f"{outcome.text} {remedy}".rstrip(), {"undone": [], "error": outcome.text})
+        # The log has the remedy of an operator already.
+        tell(args, outcome.text, {"undone": [], "error": outcome.text})
         return FAILED
     told = f"{diff or outcome.text}{_OWED if owed else ''}"
-    undone = [*outcome.event.attributes.get(UNDONE_CALLS, ())]
-    wire = {"undone": [] if args.dry_run else undone, "owed": owed, "diff": diff}
+    noted = outcome.event.attributes
+    undone, kept = [*noted.get(UNDONE_CALLS, ())], [*noted.get(KEPT_VALUES, ())]
+    wire = {"undone": [] if args.dry_run else undone, "kept": kept, "owed": owed, "diff": diff}
     tell(args, told, wire)
-    return 0 if undone else CONFLICT
+    return FAILED if owed else 0 if undone else CONFLICT
 
 
 def _owes(resources: Any, note: UndoNote) -> bool:

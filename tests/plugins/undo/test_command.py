@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.plugins.undo.desks import STORED, TOOLS, Desk
 
-from toolstile import Host, ToolCall
+from toolstile import Binding, Host, ToolCall, ToolContext, tool
 from toolstile_cli.main import main
 
 Command = Callable[..., tuple[int, str]]
@@ -137,8 +137,47 @@ def test_a_conflict_has_a_status_of_its_own(closed: Desk, command: Command) -> N
     assert status == 3
     (told,) = map(json.loads, out.splitlines())
     assert [each["name"] for each in told["conflicts"]] == ["b.txt"]
-    assert command("--last", "--yes", "--keep-others")[0] == 0
+    status, out = command("--last", "--yes", "--keep-others", "--json")
+    assert (status, json.loads(out)["kept"]) == (0, ["b.txt"])
     assert (closed.root / "b.txt").read_text() == "mine"
+
+
+def test_a_call_of_which_nothing_can_go_back_is_not_the_last(
+    closed: Desk, command: Command
+) -> None:
+    class Till:
+        rows = 0
+
+        def begin(self) -> None: ...
+
+        def commit(self, savepoint: None) -> None: ...
+
+        def rollback(self, savepoint: None) -> None: ...
+
+    @tool(category="write", contained=True)
+    def ring(*, context: ToolContext) -> str:
+        """Ring."""
+        context.resources.get(Till).rows += 1
+        return "Rang."
+
+    bound = Binding.instance(Till, Till())
+    config = closed.folder / "toolstile.toml"
+    with Host(config=config, tools=[ring], resources=[bound]) as host:  # noqa: SIM117
+        with host.executor(session_id="desk") as tools:
+            made = tools.dispatch(ToolCall("ring")).call
+
+    status, out = command(made.id, "--yes")
+    assert status == 1
+    assert "can go back, because these cannot be undone: Till." in out
+    assert command("--last", "--yes")[0] == 0
+    assert [each["state"] for each in listed(command)] == ["undo", "kept", "undone", "kept", "kept"]
+
+
+def test_a_stop_is_said_once(closed: Desk, command: Command) -> None:
+    with Host(config=closed.folder / "toolstile.toml") as host:
+        host.stop("The prices are wrong.")
+    status, out = command("--last", "--yes")
+    assert (status, out.count("Stopped: all calls, by host at")) == (1, 1)
 
 
 def test_without_a_yes_nothing_is_undone(closed: Desk, command: Command) -> None:

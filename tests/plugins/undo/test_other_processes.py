@@ -89,7 +89,7 @@ def test_the_command_says_that_a_refund_is_still_owed(
     (shop.folder / "plugin.py").write_text(PLUGIN)  # its refund fails
     shop.file.write_text('plugin_files = ["plugin.py"]\n' + shop.file.read_text())
 
-    assert main(["undo", "--last", "--yes"]) == 0
+    assert main(["undo", "--last", "--yes"]) == 1
     assert "is still owed. `toolstile status` lists it" in capsys.readouterr().out
     assert main(["--json", "undo", "--list"]) == 0
     listed = map(json.loads, capsys.readouterr().out.splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -412,8 +413,18 @@ class TestResources:
 
         desk, shelf = make_desk(tools=[add_book]), Other()
         with desk.host.executor(resources={Shelf: shelf}) as tools:
+            first = tools.dispatch(ToolCall("write_file", {"path": "a", "content": ""})).call
             call = tools.dispatch(ToolCall("add_book", {"title": "Emma"})).call
-            assert tools.undo(call.id).text.endswith("Not undone, because they cannot be: Other.")
+            alone, both = tools.undo(call.id), tools.undo(first.id, call.id)
+            assert not alone.success
+            assert re.fullmatch(
+                r"Nothing of add_book, \S+ can go back, because these cannot be undone: Other\. "
+                r"Continue without it\.",
+                alone.text,
+            )
+            assert both.text.endswith("Not undone, because they cannot be: Other.")
+            assert both.event.attributes["undo.calls"] == (first.id,)
+            assert "No call of this session can be undone." in tools.undo().text
             assert shelf.books == ["Emma"]
 
 
