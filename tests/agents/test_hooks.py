@@ -6,13 +6,15 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from executing.claude_model import PlayedModel, Reply, played, scripted
+from tests.agents.terminal import Terminal, terminal
 from tests.node import Npm
 from tests.plugins.hook.hooked import Workspace
 
@@ -22,6 +24,8 @@ from toolstile_plugins.hook.install import SCRIPT
 pytestmark = [pytest.mark.slow, pytest.mark.agents]
 
 CLAUDE = "@anthropic-ai/claude-code@2.1.330"
+KEY = "played-model-of-loopback"
+PROMPT = "^\u276f"
 RULES = """\
 [[policies]]
 kind = "rule"
@@ -68,16 +72,7 @@ class Agent:
             done = subprocess.run(
                 command,
                 cwd=self.workspace.folder,
-                env={
-                    "HOME": str(self.workspace.home),
-                    "XDG_STATE_HOME": str(self.workspace.state),
-                    "PATH": self.npm.environment()["PATH"],
-                    "ANTHROPIC_BASE_URL": model.url,
-                    "ANTHROPIC_API_KEY": "none",
-                    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                    "DISABLE_AUTOUPDATER": "1",
-                    "IS_SANDBOX": "1",
-                },
+                env=self.environment(model.url),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -87,6 +82,39 @@ class Agent:
         assert done.returncode == 0, done
         self.result = json.loads(done.stdout)
         return model
+
+    def environment(self, model: str) -> dict[str, str]:
+        return {
+            "HOME": str(self.workspace.home),
+            "XDG_STATE_HOME": str(self.workspace.state),
+            "PATH": self.npm.environment()["PATH"],
+            "ANTHROPIC_BASE_URL": model,
+            "ANTHROPIC_API_KEY": KEY,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "IS_SANDBOX": "1",
+        }
+
+    @contextmanager
+    def at_terminal(
+        self, reply: Reply, mode: str = "bypassPermissions"
+    ) -> Iterator[tuple[Terminal, PlayedModel]]:
+        """Run it before a person who has used it before."""
+        project = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+        known = {
+            "hasCompletedOnboarding": True,
+            "theme": "dark",
+            "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
+            "projects": {str(self.workspace.folder): project},
+            "bypassPermissionsModeAccepted": True,
+        }
+        (self.workspace.home / ".claude.json").write_text(json.dumps(known))
+        words = [self.npm.program("claude", CLAUDE), "--permission-mode", mode]
+        with played(reply) as model:
+            environment = self.environment(model.url)
+            with terminal(self.workspace.folder, words, environment) as shown:
+                shown.expect(PROMPT)
+                yield shown, model
 
     @property
     def settings(self) -> Path:

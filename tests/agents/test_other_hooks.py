@@ -58,6 +58,14 @@ class Other(ABC):
         folder = {"codex": ".codex/hooks.json", "gemini": ".gemini/settings.json"}[self.name]
         return self.workspace.home / folder
 
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "HOME": str(self.workspace.home),
+            "XDG_STATE_HOME": str(self.workspace.state),
+            "PATH": self.npm.environment()["PATH"],
+        }
+
     @abstractmethod
     def prepare(self) -> None:
         """Write the settings of the agent that our hook needs not."""
@@ -82,12 +90,7 @@ class Other(ABC):
             done = subprocess.run(
                 command,
                 cwd=self.workspace.folder,
-                env={
-                    "HOME": str(self.workspace.home),
-                    "XDG_STATE_HOME": str(self.workspace.state),
-                    "PATH": self.npm.environment()["PATH"],
-                    **more,
-                },
+                env={**self.environment, **more},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

@@ -32,23 +32,28 @@ def agent(npm: Npm, hooked: Workspace) -> Agent:
     """Claude Code in a repository, without a configuration."""
     done = hooked.command("hook", "install", "claude-code")
     assert done.returncode == 0, done
+    lay_out(hooked.folder)
+    return Agent(npm, hooked)
+
+
+def lay_out(folder: Path) -> None:
+    """Make a repository with the twelve files of an agent and two others."""
     for number in range(1, 11):
-        (hooked.folder / f"f{number}.txt").write_text("one\n")
+        (folder / f"f{number}.txt").write_text("one\n")
     for name in ("f11.json", "f12.json"):
-        (hooked.folder / name).write_text('{"a": [1, 2]}')
+        (folder / name).write_text('{"a": [1, 2]}')
     for name in OTHERS:
-        (hooked.folder / name).write_text("other\n")
+        (folder / name).write_text("other\n")
     words = "git init -q . && git config user.name a && git config user.email a@b.c"
     words += " && git add . && git commit -qm first"
-    subprocess.run(["sh", "-c", words], cwd=hooked.folder, check=True)
-    return Agent(npm, hooked)
+    subprocess.run(["sh", "-c", words], cwd=folder, check=True)
 
 
 def tree(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if name.split("/", maxsplit=1)[0] in {".git", ".toolstile", ".claude"}:
+        if name.split("/", maxsplit=1)[0] in {".git", ".toolstile", ".claude", ".gemini"}:
             continue
         content = repr(path.read_bytes()) if path.is_file() else "/"
         found[name] = f"{path.lstat().st_mode & 0o777:o} {content}"
