@@ -137,13 +137,13 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
     assert lines_of(core) <= CORE_LINES
 
 
-CORE_LINES = 3636 + 140
-"""The second number is for transactions, cards, children and undo."""
+CORE_LINES = 3636 + 150
+"""The second number is for transactions, cards, children, undo, and the hook of `status`."""
 MAX_LINES = {
-    "toolstile_hookspecs": 17784 + 478,
+    "toolstile_hookspecs": 17784 + 514,
     "toolstile": 19835 + 1400,
-    "toolstile_cli": 5845 - 20,
-    "toolstile_plugins": 55305 + 1935 + 5561,
+    "toolstile_cli": 5845 + 47,
+    "toolstile_plugins": 55305 + 1935 + 5798,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

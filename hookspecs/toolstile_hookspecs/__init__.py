@@ -56,6 +56,7 @@ from toolstile_hookspecs.diagnostics import (
     Diagnostic as Diagnostic,
     Severity as Severity,
     StageTrace as StageTrace,
+    StatusPart as StatusPart,
     is_notice as is_notice,
 )
 from toolstile_hookspecs.errors import (

@@ -1,14 +1,14 @@
-"""Observation: the lines of `toolstile doctor`, notices in the log, and traces of calls."""
+"""Observation: the lines of `doctor` and `status`, notices in the log, and traces of calls."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from toolstile_hookspecs.calls import Stage
 from toolstile_hookspecs.errors import DefinitionError
@@ -76,6 +76,25 @@ class Diagnostic:
     def error(cls, subject: str, text: str, remedy: str) -> Diagnostic:
         """Return that calls fail."""
         return cls(subject, text, Severity.ERROR, remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusPart:
+    """A part of `toolstile status`. It holds no secret.
+
+    Args:
+        name: Its key in JSON; parts of one name are joined.
+        items: Its entries in JSON.
+        lines: Its lines for people.
+
+    Example:
+        >>> StatusPart("queue", [{"jobs": 3}], ["3 jobs wait."]).lines
+        ['3 jobs wait.']
+    """
+
+    name: str
+    items: Sequence[Mapping[str, Any]] = ()
+    lines: Sequence[str] = ()
 
 
 # --- Notices

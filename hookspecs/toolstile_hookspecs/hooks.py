@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from toolstile_hookspecs.approval import ApprovalAnswer, ApprovalRequest
     from toolstile_hookspecs.calls import ToolCall, ToolInvoked
     from toolstile_hookspecs.context import ToolContext
-    from toolstile_hookspecs.diagnostics import Diagnostic
+    from toolstile_hookspecs.diagnostics import Diagnostic, StatusPart
     from toolstile_hookspecs.errors import SnapshotError
     from toolstile_hookspecs.execution.approval_card import ApprovalCard, CardAnswer
     from toolstile_hookspecs.execution.transaction_end import TransactionEnded
@@ -213,6 +213,22 @@ def toolstile_diagnose(
         ... def toolstile_diagnose(settings):
         ...     if not settings.file.exists():
         ...         yield Diagnostic.error(str(settings.file), "It is not there.", "Make it.")
+    """
+
+
+@hookspec
+def toolstile_status(host: HostHandle, settings: Any) -> Iterable[StatusPart] | None:
+    """Report the present state: governed tools, waiting questions, last calls, possible undos.
+
+    Called by `toolstile status`, on a host that is open to look. It changes nothing, and is quick.
+
+    Returns:
+        Parts, or None. An exception becomes a warning.
+
+    Example:
+        >>> @hookimpl
+        ... def toolstile_status(settings):
+        ...     yield StatusPart("queue", [{"jobs": 3}], ["3 jobs wait."])
     """
 
 

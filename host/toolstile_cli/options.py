@@ -72,8 +72,8 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "go": {"toolstile go": "end all stops, in all processes"},
     "status": {
-        "toolstile status": "list the stops that are in force",
-        "toolstile status --json": "print them as JSON",
+        "toolstile status": "show the stops, and the present state of everything governed here",
+        "toolstile status --json": "print the same as one JSON object",
     },
     "doctor": {
         "toolstile doctor": "check everything; the exit status is 1 if there is a problem",
@@ -108,7 +108,7 @@ COMMANDS: Final = {
     "check": "check plugins for mistakes that their authors should fix",
     "stop": "stop calls: nothing of them is committed after this command has returned",
     "go": "end all stops",
-    "status": "list the stops (which calls, by whom, since when and why) and the owed undos",
+    "status": "show stops, rules, governed agents, the last calls, waiting questions and undos",
     "new": "create a package for a plugin, with tests that pass",
     "doctor": "find problems of this installation, and how to fix them",
     "completion": "print a script that makes a shell complete commands, options and names",

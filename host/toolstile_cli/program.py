@@ -42,7 +42,7 @@ from toolstile_cli.signals import Stopped, stop_on_signals
 from toolstile_hookspecs import Prompt, ToolstileError
 from toolstile_hookspecs.support.text import suggest
 
-_MODULES: Final = {"go": "stop", "status": "stop"}
+_MODULES: Final = {"go": "stop"}
 """The modules of commands that share one."""
 
 

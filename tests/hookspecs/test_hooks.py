@@ -57,6 +57,7 @@ def test_there_are_the_hooks_of_set_up_and_of_every_stage():
         "toolstile_dialects",
         "toolstile_diagnose",
         "toolstile_lifespan",
+        "toolstile_status",
     }
 
 

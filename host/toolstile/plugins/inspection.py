@@ -130,7 +130,7 @@ def _picking(wanted: tuple[str, ...], given: tuple[str, ...]) -> Callable[..., C
 WRAPPABLE: Final = ("toolstile_parse", "toolstile_execute", "toolstile_render")
 _AWAITED: Final = ("lookup", "parse", "check", "approve", "snapshot", "execute", "on_result")
 AWAITABLE: Final = tuple(f"{HOOK_PREFIX}{name}" for name in _AWAITED)
-_OFFERS: Final = ("sections", "resources", "commands", "dialects", "diagnose")
+_OFFERS: Final = ("sections", "resources", "commands", "dialects", "diagnose", "status")
 ITERABLE: Final = tuple(f"{HOOK_PREFIX}{name}" for name in _OFFERS)
 
 _MARK: Final = f"{PROJECT}_impl"

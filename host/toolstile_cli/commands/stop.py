@@ -1,4 +1,4 @@
-"""`toolstile stop`, `go` and `status`: halt calls, let them run again, and list the stops."""
+"""`toolstile stop` and `go`: halt calls, and let them run again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.selectors import fits
-from toolstile_hookspecs.services.ledger import LedgerEntry
 from toolstile_hookspecs.stops import Stop
 from toolstile_hookspecs.support.text import printable, suggest
 from toolstile_plugins.approval.beside import person
-from toolstile_plugins.ledger.entries import owed_in, wire_of
-from toolstile_plugins.screen import show_line, shown_time
+from toolstile_plugins.screen import show_line
 
 
 def stop(host: Host, args: argparse.Namespace) -> int:
@@ -46,27 +44,21 @@ def go(host: Host, args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def status(host: Host, args: argparse.Namespace) -> int:
-    """List the stops that are in force, and the effects that are to be undone."""
-    owed: list[LedgerEntry] = []
-    if any(tool.undo for tool in host.catalog):
-        host.purpose = "look"
-        with host:
-            owed = owed_in(host)
-    _list(args, host.stops(), "Stopped: ", owed=[*map(wire_of, owed)])
-    for each in () if args.out else owed:
-        since = shown_time(each.claim.created_at)
-        show_line(printable(f"Owed: the undo of {each.claim.tool_name}, {since}: {each.claim.key}"))
-    if owed and not args.out:
-        show_line("Open hosts try again. Try at once with `toolstile ledger reconcile`.")
-    return Exit.OK
+def wire_of_stops(stops: Iterable[Stop]) -> list[dict[str, Any]]:
+    """Return stops as JSON data."""
+    wire: list[dict[str, Any]] = TypeAdapter(list[Stop]).dump_python([*stops], mode="json")
+    return wire
 
 
-def _list(args: argparse.Namespace, stops: Iterable[Stop], before: str, **more: Any) -> None:
+def _list(args: argparse.Namespace, stops: Iterable[Stop], before: str) -> None:
     if args.out is not None:
-        listed = TypeAdapter(tuple[Stop, ...]).dump_python((*stops,), mode="json")
-        args.out.write({"stops": listed, **more})
+        args.out.write({"stops": wire_of_stops(stops)})
         return
+    show_stops(stops, before)
+
+
+def show_stops(stops: Iterable[Stop], before: str) -> None:
+    """Show a line for each stop."""
     for each in stops:
         show_line(printable(f"{before}{each}"))
     if not stops:

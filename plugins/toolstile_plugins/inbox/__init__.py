@@ -23,6 +23,7 @@ from toolstile_hookspecs import (
     Command,
     Diagnostic,
     HostHandle,
+    StatusPart,
     effect_free,
     hookimpl,
 )
@@ -76,6 +77,15 @@ def toolstile_diagnose(host: HostHandle, settings: InboxSettings) -> Iterator[Di
     from toolstile_plugins.inbox.doctor import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings, host)
+
+
+@hookimpl
+def toolstile_status(host: HostHandle) -> Iterator[StatusPart]:
+    """Report the questions that wait for an answer."""
+    if (is_own := host.state("inbox") is not None) or cli.wrapped().exists():
+        from toolstile_plugins.inbox.commands import waiting_in  # late: few hosts have an inbox
+
+        yield waiting_in(host, is_own=is_own)
 
 
 @hookimpl

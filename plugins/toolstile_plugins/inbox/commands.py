@@ -6,15 +6,17 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Final
 
-from toolstile_hookspecs import Answer, HostHandle, Outcome, StateError
+from toolstile_hookspecs import Answer, HostHandle, Outcome, StateError, StatusPart
 from toolstile_hookspecs.execution.principal import MAIN_AGENT
-from toolstile_hookspecs.services.approval_store import OPEN, ApprovalStore, Question
+from toolstile_hookspecs.services.approval_store import OPEN, ApprovalStore, Question, QuestionState
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
 from toolstile_plugins.approval.beside import person
 from toolstile_plugins.approval.grants import HOURS, Terms
+from toolstile_plugins.inbox.cli import wrapped
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import (
     Inbox,
@@ -25,6 +27,7 @@ from toolstile_plugins.inbox.inbox import (
     wire_of,
 )
 from toolstile_plugins.inbox.resumption import resume_pending
+from toolstile_plugins.inbox.sql import SqliteApprovals
 from toolstile_plugins.screen import Screen, printable_lines, show_line, tell
 
 VIA: Final = "command line"
@@ -78,6 +81,34 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 # --- list, show
+
+
+def waiting_in(host: HostHandle, *, is_own: bool) -> StatusPart:
+    """Return the questions that wait for an answer, in the host's own inbox and about servers."""
+    found: list[tuple[str, Question]] = []
+    if is_own:
+        with host.executor() as tools:
+            found = [("", question) for question in _by_turn(tools.resources.get(Inbox))]
+    if (file := wrapped()).exists():
+        with closing(SqliteApprovals(file)) as store:
+            waiting, now = store.questions({QuestionState.WAITING}), host.clock.now()
+            found += [(" --wrapped", each) for each in waiting if each.expires > now]
+    items = [
+        {
+            "ticket": each.ticket,
+            "tool": each.tool,
+            "reasons": [*each.reasons],
+            "expires": wire_time(each.expires),
+            "wrapped": bool(option),
+        }
+        for option, each in found
+    ]
+    lines = [
+        f"Waiting: {each.tool}: {' '.join(each.reasons)} "
+        f"`toolstile approvals{option} approve {each.ticket}`, or `deny`."
+        for option, each in found
+    ]
+    return StatusPart("waiting", items, lines)
 
 
 def _list(inbox: Inbox, args: argparse.Namespace) -> None:

@@ -20,6 +20,7 @@ from toolstile_hookspecs import (
     HostHandle,
     Replay,
     Scope,
+    StatusPart,
     Tool,
     ToolContext,
     applies_to,
@@ -91,6 +92,16 @@ def toolstile_diagnose(
     if "path" not in settings.model_fields_set and bound.get(SessionStore) in _KEEPERS:
         file = host.settings(bound[SessionStore]).path or file
     return diagnosed(settings, file, offering=bound.get(LedgerStore))
+
+
+@hookimpl
+def toolstile_status(host: HostHandle) -> Iterable[StatusPart]:
+    """Report the effects that are to be undone."""
+    if any(tool.undo for tool in host.catalog):
+        # Late, because few hosts have such tools.
+        from toolstile_plugins.ledger.entries import owed_in
+
+        yield owed_in(host)
 
 
 @hookimpl

@@ -9,7 +9,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from toolstile_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
+from toolstile_hookspecs import (
+    HostHandle,
+    LedgerError,
+    Severity,
+    StatusPart,
+    Tool,
+    ToolValidationError,
+)
 from toolstile_hookspecs.codecs import MASK
 from toolstile_hookspecs.services.ledger import (
     EffectState,
@@ -25,6 +32,7 @@ from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 from toolstile_plugins.ledger.stores.sqlite import LAPSED, SqliteStore
 from toolstile_plugins.ledger.undoing import UNDONE
+from toolstile_plugins.screen import shown_time
 
 
 def store_of(ledger: EffectLedger) -> LedgerStore:
@@ -95,11 +103,19 @@ def is_undo_owed(entry: LedgerEntry) -> bool:
     return bool(entry.claim.owed_id) and is_unsettled(entry)
 
 
-def owed_in(host: HostHandle) -> list[LedgerEntry]:
+def owed_in(host: HostHandle) -> StatusPart:
     """Return the effects that are to be undone."""
     with host.executor() as tools:
-        entries = store_of(tools.resources.get(EffectLedger)).entries()
-        return [*filter(is_undo_owed, entries)]
+        owed = [*filter(is_undo_owed, store_of(tools.resources.get(EffectLedger)).entries())]
+    lines = [
+        f"Owed: the undo of {each.claim.tool_name}, {shown_time(each.claim.created_at)}: "
+        f"{each.claim.key}"
+        for each in owed
+    ]
+    lines += (
+        ["Open hosts try again. Try at once with `toolstile ledger reconcile`."] if owed else []
+    )
+    return StatusPart("owed", [*map(wire_of, owed)], lines)
 
 
 def wire_of(entry: LedgerEntry, due: Due | None = None) -> dict[str, Any]:

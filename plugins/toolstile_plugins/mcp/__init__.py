@@ -23,6 +23,7 @@ from toolstile_hookspecs import (
     Command,
     Diagnostic,
     HostHandle,
+    StatusPart,
     ToolContext,
     ToolResult,
     applies_to,
@@ -64,6 +65,17 @@ def toolstile_diagnose(host: HostHandle, settings: McpSettings) -> Iterator[Diag
             for told in points_of(found_of(upstream, None)):
                 remedy = f"Fix plugins.mcp.servers.{upstream.name}, or see `toolstile mcp check`."
                 yield Diagnostic.warning(f"tools of MCP server {upstream.name}", told, remedy)
+
+
+@hookimpl
+def toolstile_status() -> Iterator[StatusPart]:
+    """Report the wrapped servers in clients' files, and their last calls."""
+    files = (Path(file).expanduser() for file in cli.CLIENTS.values())
+    # Only `toolstile status` asks, and such files may be large.
+    if found := [file for file in files if file.is_file() and b"toolstile" in file.read_bytes()]:
+        from toolstile_plugins.mcp.wrap.files import reported
+
+        yield from reported(found)
 
 
 @hookimpl

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Command, Diagnostic, HostHandle, hookimpl
+from toolstile_hookspecs import Command, Diagnostic, HostHandle, StatusPart, hookimpl
 from toolstile_hookspecs.support.late_names import late_names
 from toolstile_plugins.directories import appended_finding, folder_finding
 from toolstile_plugins.record import cli
@@ -69,6 +69,15 @@ def toolstile_diagnose(settings: RecordSettings) -> Iterator[Diagnostic]:
         else:
             remedy = "Configure the path of a record, or remove the setting."
             yield Diagnostic.error(subject, "The file does not exist.", remedy)
+
+
+@hookimpl
+def toolstile_status(settings: RecordSettings) -> Iterator[StatusPart]:
+    """Report the last calls."""
+    if (place := settings.file or settings.folder) is not None and place.exists():
+        from toolstile_plugins.record.commands import last_calls  # most hosts record nothing
+
+        yield last_calls([place])
 
 
 @hookimpl

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
-from toolstile_hookspecs import HostHandle, Status
-from toolstile_hookspecs.support.text import counted, duration, printable
+from toolstile_hookspecs import HostHandle, Status, StatusPart
+from toolstile_hookspecs.support.text import counted, duration, printable, wire_time
 from toolstile_plugins.record.reader import (
     Checked,
     Lost,
@@ -21,7 +23,13 @@ from toolstile_plugins.record.reader import (
     verify,
 )
 from toolstile_plugins.record.replayer import Comparison, Replayer, executed, replayed
-from toolstile_plugins.record.schema import RecordedApproval, RecordedTransaction, RecordError
+from toolstile_plugins.record.schema import (
+    RecordedApproval,
+    RecordedCall,
+    RecordedTransaction,
+    RecordError,
+    read_line,
+)
 from toolstile_plugins.screen import Cell, Screen, shown_status, shown_time, style_of
 
 
@@ -171,6 +179,10 @@ MAX_FAULTS: Final = 20
 
 _DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}
 _ITEM: Final = "  - "
+_LAST: Final = 5
+"""The calls of `toolstile status`, from the last `_FILES` and the last `_END` bytes of each."""
+_FILES: Final = 20
+_END: Final = 1 << 18
 _TITLES: Final = ("line", "made at", "call", "tool", "outcome", "time", "text for the model")
 
 
@@ -211,6 +223,34 @@ def show_table(
     for fault in faults:
         screen.line(fault, "red")
     return faults
+
+
+def last_calls(places: Iterable[Path]) -> StatusPart:
+    """Return the last calls of records, or of folders of records, without verifying them."""
+    found: list[RecordedCall] = []
+    for place in places:
+        files = [place] if place.is_file() else sorted(place.glob("*.jsonl"))
+        # A run that makes no call writes a record, too.
+        for file in files[-_FILES:]:
+            with file.open("rb") as opened:
+                # Because a record may be large, only its end is read.
+                opened.seek(max(0, file.stat().st_size - _END))
+                for line in opened:
+                    with suppress(ValueError):
+                        said = read_line(line.rstrip(b"\n"))
+                        found += [said] if isinstance(said, RecordedCall) else []
+    last = sorted(found, key=lambda call: call.at)[-_LAST:]
+    told = [(call, call.read.strip().partition("\n")[0]) for call in last]
+    lines = [
+        f"Called: {shown_time(call.at)}  {call.tool}  {shown_status(call.status)}"
+        f"{'' if call.status is Status.SUCCEEDED or not text else f': {text}'}"
+        for call, text in told
+    ]
+    items = [
+        {"tool": call.tool, "status": call.status, "at": wire_time(call.at), "text": text}
+        for call, text in told
+    ]
+    return StatusPart("calls", items, lines)
 
 
 def show_call(screen: Screen, entry: Numbered) -> None:

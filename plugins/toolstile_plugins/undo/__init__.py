@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,6 +26,7 @@ from toolstile_hookspecs import (
     HostHandle,
     PluginError,
     Section,
+    StatusPart,
     ToolContext,
     applies_to,
     hookimpl,
@@ -114,6 +115,17 @@ def toolstile_settings() -> type[BaseModel]:
 def toolstile_sections() -> list[Section]:
     # Late: few hosts have the table.
     return [__getattr__("UndoSection")()]
+
+
+@hookimpl
+def toolstile_status(host: HostHandle) -> Iterator[StatusPart]:
+    """Report the calls that can be undone."""
+    if host.catalog.get(UNDO_TOOL) is not None:
+        # Late, because few hosts have the table.
+        from toolstile_plugins.undo.calls import undoable
+        from toolstile_plugins.undo.commands import notes_of_today
+
+        yield undoable(notes_of_today(host))
 
 
 @hookimpl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
@@ -11,6 +12,7 @@ from toolstile_hookspecs import (
     MarkdownSection,
     RequestTurn,
     SessionProtocol,
+    StatusPart,
     ToolContext,
     ToolError,
     ToolResult,
@@ -20,7 +22,7 @@ from toolstile_hookspecs.execution.prompt_parts import SectionText
 from toolstile_hookspecs.execution.undo import KEPT_VALUES, UNDO_TOOL, UNDONE_CALLS, UndoNote
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.stored_names import stored_as
-from toolstile_hookspecs.support.text import wire_time
+from toolstile_hookspecs.support.text import counted, wire_time
 from toolstile_plugins.undo.store import UndoStore
 
 _SHOWN: Final = 20
@@ -51,6 +53,15 @@ def standing(notes: Iterable[UndoNote], also: Iterable[str] = ()) -> list[UndoNo
     turn_over(also)
     stands = (note for note in by_id.values() if note.id not in undone and note.tool != UNDO_TOOL)
     return [*stands][::-1]
+
+
+def undoable(notes: Iterable[UndoNote]) -> StatusPart:
+    """Return the calls of the last day, given the calls that can be undone."""
+    since = datetime.now(UTC) - timedelta(days=1)
+    found = [note for note in notes if note.at >= since]
+    told = f"{counted(len(found), 'call')} of the last day; `toolstile undo --list` lists them."
+    wire = [{"id": note.id, "tool": note.tool, "at": wire_time(note.at)} for note in found]
+    return StatusPart("undoable", wire, [f"Can be undone: {told}"] if found else [])
 
 
 def named(notes: Iterable[UndoNote], calls: Iterable[str]) -> list[UndoNote]:

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,7 +56,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
     with host.executor() as tools:
         store = tools.resources.get(UndoStore)
-    notes = _known(host, store, args)
+    notes = _known(host, store, args.session, args.since)
     root: Path | None = getattr(host.settings("vfs"), "root", None)
     if args.calls[:1] == ["purge"]:
         count = store.purge(named(notes, args.calls[1:]))
@@ -91,13 +92,24 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     return _undo(host, chosen, sessions.pop(), args)
 
 
-def _known(host: HostHandle, store: UndoStore, args: argparse.Namespace) -> list[UndoNote]:
+def notes_of_today(host: HostHandle) -> list[UndoNote]:
+    """Return the calls of the workspace, of the last day, that can be undone."""
+    with host.executor() as tools:
+        store = tools.resources.get(UndoStore)
+    root: Path | None = getattr(host.settings("vfs"), "root", None)
+    notes = standing(_known(host, store, None, datetime.now(UTC) - timedelta(days=1)))
+    return [note for note in notes if root is None or store.is_in(note, root)]
+
+
+def _known(
+    host: HostHandle, store: UndoStore, session: str | None, since: datetime | None
+) -> list[UndoNote]:
     """Return the notes of the store and of all sessions that may be meant, the oldest first."""
     with host.executor() as tools:
         stored = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]
         notes = known_notes(tools.session, store)
     for info in () if stored is None else stored.sessions():
-        if args.session in (None, info.id) and not (args.since and info.changed_at < args.since):
+        if session in (None, info.id) and not (since and info.changed_at < since):
             with host.executor(session_id=info.id) as tools:
                 notes |= {note.id: note for note in tools.session[UndoNote].all()}
     return sorted(notes.values(), key=lambda note: note.at)

@@ -1,4 +1,4 @@
-"""`toolstile stop`, `go` and `status`."""
+"""`toolstile stop` and `go`, and the stops in `status`."""
 
 import json
 import re
@@ -55,10 +55,10 @@ def test_a_stop_is_made_listed_and_ended(stops):
     assert "add was stopped: Wrong prices. Nothing of it has run." in err
     assert stops("call", "say", "text=Hello")[0] == Exit.OK
     _, out, err = stops("status")
-    assert re.fullmatch(f"Stopped: {listed}", out)
+    assert re.match(f"Stopped: {listed}", out)
     assert err == ""
     assert re.fullmatch(f"Ended: {listed}", stops("go")[1])
-    assert stops("status")[1] == "Nothing is stopped.\n"
+    assert stops("status")[1].startswith("Nothing is stopped.\n")
     assert stops("call", "add", "a=1", "b=2")[:2] == (Exit.OK, "3\n")
 
 
@@ -67,7 +67,7 @@ def test_the_same_as_json(stops):
     (made,) = json.loads(stops("stop", *words)[1])["stops"]
     assert (made["reason"], made["kind"], made["name"]) == ("Circles.", "session", "desk")
     assert made["until"] > made["at"]
-    assert json.loads(stops("status", "--json")[1]) == {"stops": [made], "owed": []}
+    assert json.loads(stops("status", "--json")[1])["stops"] == [made]
     assert json.loads(stops("go", "--json")[1]) == {"stops": [made]}
     assert json.loads(stops("go", "--json")[1]) == {"stops": []}
 
@@ -95,7 +95,7 @@ def test_wrong_words_stop_nothing(stops, words, said):
     status, _, err = stops("stop", *words)
     assert status == Exit.USAGE
     assert said in err
-    assert stops("status")[1] == "Nothing is stopped.\n"
+    assert stops("status")[1].startswith("Nothing is stopped.\n")
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -94,6 +95,10 @@ def test_the_command_says_that_a_refund_is_still_owed(
     assert main(["--json", "undo", "--list"]) == 0
     listed = map(json.loads, capsys.readouterr().out.splitlines())
     assert [each["state"] for each in listed] == ["undo", "owed"]
+    assert main(["status"]) == 0
+    assert re.search("^Owed: the undo of pay, ", capsys.readouterr().out, re.MULTILINE)
+    assert main(["status", "--json"]) == 0
+    assert [each["tool"] for each in json.loads(capsys.readouterr().out)["owed"]] == ["pay"]
 
 
 def test_a_dry_run_does_not_speak_of_notes(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,12 +14,13 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-from toolstile_hookspecs import ConfigurationError, HostHandle
+from toolstile_hookspecs import ConfigurationError, HostHandle, StatusPart
 from toolstile_hookspecs.support.process import make_directory
 from toolstile_plugins.cli_support import needing
 from toolstile_plugins.dialects.parse import items, mapping
@@ -89,6 +90,22 @@ def unwrap(_: HostHandle, args: argparse.Namespace) -> int:
         copy.with_suffix(".sha256").unlink(missing_ok=True)
     sys.stdout.write(f"{file}: {told}\n")
     return 0
+
+
+def reported(files: Iterable[Path]) -> Iterator[StatusPart]:
+    """Yield the wrapped servers in clients' files, and their last calls."""
+    servers: list[dict[str, str]] = []
+    for file in files:
+        # A broken file wraps nothing.
+        with suppress(ConfigurationError, OSError, UnicodeDecodeError):
+            changes = edited(file.read_text(encoding="utf-8"), file, _plain).changes
+            servers += [{"server": change.name, "file": str(file)} for change in changes]
+    lines = [f"Server: {each['server']}, wrapped in {each['file']}." for each in servers]
+    yield StatusPart("servers", servers, lines)
+    if servers:
+        from toolstile_plugins.record.commands import last_calls  # a wrapper shows no record
+
+        yield last_calls([*wrapped().parent.glob("*/records")])
 
 
 # --- Files

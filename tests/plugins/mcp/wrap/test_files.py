@@ -295,3 +295,30 @@ def test_the_servers_of_single_projects_are_wrapped(run, place):
     held = json.loads(file.read_text())
     for place_ in (held, held["projects"]["/p"]):
         assert place_["mcpServers"]["a"]["command"] == "toolstile"
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex"])
+def test_status_names_the_wrapped_servers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    client: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    name, text = {
+        "claude-code": (".mcp.json", CLAUDE_CODE),
+        "codex": (".codex/config.toml", CODEX),
+    }[client]
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    assert main(["wrap", "--client", client]) == 0
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor/mcp.json").write_text("{toolstile")  # broken, and of no account
+    capsys.readouterr()
+    assert main(["status"]) == 0
+    assert "Server: files, wrapped in " in capsys.readouterr().out
+    assert main(["status", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["servers"]
+    assert [each["server"] for each in found] == ["files", "bare"]
