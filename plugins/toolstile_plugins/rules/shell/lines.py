@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import Any, Final
 
 from toolstile_hookspecs import DefinitionError
@@ -43,7 +44,6 @@ _PLAIN: Final = re.compile(r"[\w./:=@%+,^-]+|\{\}", re.ASCII)
 _RESERVED: Final = frozenset(
     "if then else elif fi do done case esac while until for select in function { } ! [[ ]]".split()
 )
-_NAME: Final = re.compile(r"[a-z_]\w*", re.ASCII)
 _OPERAND: Final = r"""(?:"[^"`\\]*"|'[^']*'|[\w./:+@%=,-]+|\$[?\#])"""
 # Because some shells evaluate numbers, also that of -t, tests have few forms.
 _NUMBER: Final = r"(?:-?[0-9]+|\$[?#])"
@@ -70,7 +70,7 @@ def listed(words: Sequence[str], assignments: Sequence[str] = ()) -> ShellLine:
     found = _Commands()
     given = SimpleCommand(tuple(map(Word, words)), tuple(map(Word, assignments)))
     found.guarded(found.add, given)
-    return found.line
+    return ShellLine(tuple(found.found), found.unknown)
 
 
 @lru_cache(maxsize=256)
@@ -82,10 +82,9 @@ def parsed(text: str, assignments: tuple[str, ...] = ()) -> ShellLine:
     _grammar()
     found = _Commands()
     if assignments:
-        given = SimpleCommand((), tuple(map(Word, assignments)))
-        found.guarded(found.add, given)
+        found.guarded(found.add, SimpleCommand((), tuple(map(Word, assignments))))
     found.guarded(_read, text, found)
-    return found.line
+    return ShellLine(tuple(found.found), found.unknown)
 
 
 @cache
@@ -107,10 +106,6 @@ class _Commands:
     unknown: str = ""
     depth: int = 0
 
-    @property
-    def line(self) -> ShellLine:
-        return ShellLine(tuple(self.found), self.unknown)
-
     def guarded(self, action: Callable[..., object], *given: object) -> None:
         """Call a function, and note why the line is unknown; commands found before stay."""
         try:
@@ -123,10 +118,6 @@ class _Commands:
     def add(self, command: SimpleCommand) -> None:  # noqa: C901, PLR0912 - a case for each kind
         """Add a command, and the commands that it runs by its words."""
         self._bound()
-        if command.role == "loop":
-            name = command.assignments[0].text[:-1]
-            if _NAME.fullmatch(name) and not name.endswith("_proxy"):
-                return
         for word in command.assignments:
             name, value = re.split(r"\+?=", word.text, maxsplit=1)
             if is_protected(name):
@@ -201,21 +192,19 @@ class _Commands:
             elif not re.fullmatch(flags, text):
                 self._doubt(f"{name} has an option that is not known here")
             at += 1
-        options = {word.text.removeprefix("-I") for word in words[1:at]}
-        replaced = any(word.text.startswith("-I") for word in words[1:at])
-        if any(word.may_be_option for word in words[1:at]) or (
-            replaced and options.isdisjoint({"{}", "%"})
-        ):
-            self._doubt(f"an option of {name} is not written out")
         inner = words[at:]
-        if name == "xargs":
-            more = Word("{}", "", splits=True)
-            given = tuple(more if replaced else word for word in inner[1:])
-            inner = (*inner[:1], *given, more)
-        if not words[at:]:
+        options = {word.text.removeprefix("-I") for word in words[1:at]}
+        replaces = any(word.text.startswith("-I") for word in words[1:at])
+        hides = replaces and options.isdisjoint({"{}", "%"})
+        if hides or any(word.may_be_option for word in words[1:at]):
+            self._doubt(f"an option of {name} is not written out")
+        if not inner:
             # Alone, exec redirects, and env prints.
             self.found.append(command)
             return
+        if name == "xargs":
+            more = Word("{}", "", splits=True)
+            inner = (inner[0], *(more if replaces else word for word in inner[1:]), more)
         self.found.append(SimpleCommand(words, role=_role(words[0])))
         self._deeper(self.add, replace(command, words=inner, assignments=(*assignments,)))
 
@@ -302,11 +291,10 @@ def _quoted(word: Word) -> str:
     """Return a word of a test as its pattern has it."""
     if word.head is None and re.fullmatch(r"[\w./:+@%=,!?#-]+", word.text, re.ASCII):
         return word.text
-    if word.splits or '"' in word.text or "\\" in word.text or "`" in word.text:
-        return word.text if re.fullmatch(r"\$[?#]", word.text) else "("
-    if word.head is not None and re.search(r"[*?\[]", word.text):
-        return "("
-    return f'"{word.text}"'
+    if word.splits and word.text in {"$?", "$#"}:
+        return word.text
+    odd = '["\\\\`]' if word.head is None else '["\\\\`*?\\[]'
+    return "(" if word.splits or re.search(odd, word.text) else f'"{word.text}"'
 
 
 # Because a newer grammar may have nodes with other meanings, others make a line unknown.
@@ -328,11 +316,10 @@ _PROGRAMS: Final = frozenset({"command", "declaration_command", "unset_command",
 def _read(text: str, found: _Commands) -> None:
     """Add the commands of a text, and raise `Unreadable` unless both readers agree on them."""
     source = _checked(text)
-    # Each byte is a character, so that the offsets of both readers agree.
-    scan = Scanner(source.decode("latin-1"))
+    scan = Scanner(text)
     found.guarded(scan.scan)
     for command in scan.commands:
-        found.guarded(found.add, _decoded(command))
+        found.guarded(found.add, command)
     # A parser belongs to one thread.
     parser, language = _grammar()
     root = parser(language).parse(source).root_node
@@ -351,34 +338,21 @@ def _read(text: str, found: _Commands) -> None:
         elif node.type in _PROGRAMS:
             name = node.child_by_field_name("name")
             programs.add((name or node).start_byte)
-    if substitutions != scan.substitutions or programs != scan.programs:
+    # The grammar counts bytes.
+    at = [0, *accumulate(len(char.encode()) for char in text)]
+    if {at[each] for each in scan.substitutions} != substitutions or (
+        {at[each] for each in scan.programs} != programs
+    ):
         raise Unreadable("its commands can be read in two ways")
-    if not scan.words <= extents:
+    if not {(at[begin], at[end]) for begin, end in scan.words} <= extents:
         raise Unreadable("its words can be read in two ways")
-
-
-def _decoded(command: SimpleCommand) -> SimpleCommand:
-    def of(word: Word) -> Word:
-        # A word may end within a character only in a line that the grammar refuses, too.
-        head = word.head and word.head.encode("latin-1").decode("utf-8", "replace")
-        return Word(word.text.encode("latin-1").decode("utf-8", "replace"), head, word.splits)
-
-    return SimpleCommand(
-        tuple(map(of, command.words)),
-        tuple(map(of, command.assignments)),
-        tuple((operator, of(target)) for operator, target in command.redirections),
-        command.role,
-    )
 
 
 def _checked(text: str) -> bytes:
     """Return a line as bytes."""
-    for char in text:
-        category = unicodedata.category(char)
-        if char not in "\n\t" and category in {"Cc", "Cf", "Cs", "Zl", "Zp"}:
-            raise Unreadable("it has a control character")
-        if category == "Zs" and char != " ":
-            raise Unreadable("it has a blank that shells do not read as one")
+    odd = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
+    if any(unicodedata.category(char) in odd for char in text if char not in " \n\t"):
+        raise Unreadable("it has a control character, or a blank that shells do not read as one")
     found = text.encode()
     if len(found) > LONGEST:
         raise Unreadable("it is too long")

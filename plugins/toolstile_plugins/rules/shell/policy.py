@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal
 
 from toolstile_hookspecs import (
     DefinitionError,
@@ -21,6 +21,7 @@ from toolstile_hookspecs import (
     ToolContext,
 )
 from toolstile_hookspecs.support.text import nearest
+from toolstile_plugins.dialects.parse import items, mapping
 from toolstile_plugins.policies.checks import Otherwise, SelectingPolicy
 from toolstile_plugins.policies.path_arguments import schema_of
 from toolstile_plugins.rules.shell.lines import HARMLESS_TARGETS, ShellLine, listed, parsed
@@ -82,40 +83,31 @@ class Pattern:
             return None
         if not all(map(_fits, self.words, words)):
             return None
-        places = uncovered(words, options) if words else set[int]()
-        places -= {at for at, each in enumerate(self.words) if each[:1] not in {"*", "?", "["}}
-        parts = [words[at].text for at in sorted(places)]
+        named = {at for at, each in enumerate(self.words) if each[:1] not in {"*", "?", "["}}
+        parts = [words[at].text for at in sorted(uncovered(words, options) - named)]
         parts += [
             each.text
             for each in command.assignments
             if not any(_fits(glob, each) for glob in self.assignments)
         ]
         for kind, target in command.redirections:
-            operator = _plain(kind)
-            is_static = target.head is None and not target.text.startswith("/dev/")
-            if target.head is None and target.text in HARMLESS_TARGETS:
-                continue
-            if operator == "<" and is_static:
-                continue
-            known = {operator, ">"} if operator == ">>" else {operator}
-            if not any(each in known and _fits(glob, target) for each, glob in self.redirections):
+            known = {">>", ">"} if _plain(kind) == ">>" else {_plain(kind)}
+            is_read = known == {"<"} and not target.text.startswith("/dev/")
+            is_harmless = target.head is None and (is_read or target.text in HARMLESS_TARGETS)
+            fits = (each in known and _fits(glob, target) for each, glob in self.redirections)
+            if not (is_harmless or any(fits)):
                 parts.append(f"{kind} {target.text}")
         return ", ".join(parts)
 
     def touches(self, command: SimpleCommand) -> bool | None:
         """Tell whether a command is one to ask about or to deny; None if it may be."""
-        found = [
-            *([_program_fits(self.words[0], command.words)] if self.words else []),
-            *(_any(glob, command.assignments) for glob in self.assignments),
-            *(
-                _any(
-                    glob, [each for kind, each in command.redirections if _plain(kind) == operator]
-                )
-                for operator, glob in self.redirections
-            ),
-        ]
-        if self.words and found[0] is not False:
-            found.append(self._follows(command.words[1:]))
+        found = [_any(glob, command.assignments) for glob in self.assignments]
+        for operator, glob in self.redirections:
+            targets = [each for kind, each in command.redirections if _plain(kind) == operator]
+            found.append(_any(glob, targets))
+        if self.words:
+            fits = _program_fits(self.words[0], command.words)
+            found += [fits, self._follows(command.words[1:])]
         return False if False in found else None if None in found else True
 
     def _follows(self, words: Sequence[Word]) -> bool | None:
@@ -131,12 +123,12 @@ class Pattern:
             if at < len(wanted) and _may_fit(wanted[at], word):
                 at, is_value = at + 1, False
             elif word.text.startswith("-"):
+                # The word behind it may be its value.
                 is_value = "=" not in word.text
-            elif is_value:
-                # It may be the value of the option before it.
-                is_value = False
-            elif at < len(wanted) or not self.has_more:
+            elif not is_value and (at < len(wanted) or not self.has_more):
                 return None if is_open else False
+            else:
+                is_value = False
         if at < len(wanted):
             return None if is_open else False
         return True if self.has_more or not is_open else None
@@ -268,11 +260,8 @@ class CommandPolicy(SelectingPolicy):
     @cached_property
     def _patterns(self) -> Mapping[Verdict, list[Pattern]]:
         given: Mapping[str, list[str]] = PRESETS[self.preset] if self.preset else {}
-        own: Mapping[Verdict, Sequence[str]] = {
-            "allow": self.allow,
-            "ask": self.ask,
-            "deny": self.deny,
-        }
+        own: Mapping[Verdict, Sequence[str]]
+        own = {"allow": self.allow, "ask": self.ask, "deny": self.deny}
         return {
             effect: [Pattern.of(text) for text in (*texts, *given.get(effect, ()))]
             for effect, texts in own.items()
@@ -330,26 +319,19 @@ class CommandPolicy(SelectingPolicy):
         line: object = arguments.get(self.argument)
         if line is None:
             return PolicyDecision.allow()
-        given = arguments.get(self.environment)
-        known = isinstance(given, Mapping)
-        variables = cast("Mapping[str, object]", given) if known else dict[str, object]()
-        words = cast("list[object]", line) if isinstance(line, list) else []
+        words = items(line)
         is_command = words and all(isinstance(word, str) for word in words)
         if not isinstance(line, str) and not is_command:
             told = f"{tool.label} takes {self.argument} as a text or a list of words. Correct that."
             return PolicyDecision.deny(told)
-        read = line if isinstance(line, str) else cast("list[str]", words)
+        variables = mapping(arguments.get(self.environment))
         assigned = [f"{name}={value}" for name, value in variables.items()]
-        found = self.judge(read, assigned)
         if more := arguments.get(self.arguments):
             # It is not known whether a shell joins and reads the words.
-            rest = (
-                [str(word) for word in cast("list[object]", more)]
-                if isinstance(more, list)
-                else [str(more)]
-            )
-            whole = [*([read] if isinstance(read, str) else read), *rest]
+            whole = [*map(str, (*(words or [line]), *(items(more) or [more])))]
             found = [*self.judge(whole, assigned), *self.judge(" ".join(whole), assigned)]
+        else:
+            found = self.judge(line if isinstance(line, str) else [*map(str, words)], assigned)
         worst = strictest(found)
         if worst == "allow":
             # Because of its reason, it counts as more than no objection.

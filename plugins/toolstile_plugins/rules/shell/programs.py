@@ -200,6 +200,8 @@ def is_protected(name: str) -> bool:
 
 def uncovered(words: Sequence[Word], options: Mapping[str, Sequence[str]]) -> set[int]:
     """Return the places of words that write a file or run a program, by the tables."""
+    if not words:
+        return set()
     names = [_name_of(word) for word in words]
     keys = {names[0], *(f"{names[0]}:{name}" for name in names)}
     if names[0] in {"python", "coverage"} or names[0] in CARRIERS:

@@ -47,12 +47,17 @@ class SimpleCommand:
 
 
 _OPERATOR: Final = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|\n]")
+_DOCUMENT: Final = re.compile(
+    r"""[0-9]?<<(-?)[ \t]*(?:(?:(['"])([\w.-]+)\2|\\([\w.-]+))|([\w.-]+))(?=[\s;&|)<>]|\Z)""",
+    re.ASCII,
+)
 _REDIRECTION: Final = re.compile(
-    r"[0-9]?(?:<<<|(?P<here><<)(?P<tabs>-?)|(?P<closing>[<>]&-)|&>>?|[<>]&|>\||>>|<>|[<>](?!\())"
+    r"[0-9]?(?:<<<|(?P<here><<)|(?P<closing>[<>]&-)|&>>?|[<>]&|>\||>>|<>|[<>](?!\())"
 )
-_DELIMITER: Final = re.compile(
-    r"""[ \t]*(?:(?:(['"])([\w.-]+)\1|\\([\w.-]+))|([\w.-]+))(?=[\s;&|)<>]|\Z)""", re.ASCII
-)
+_BLANK: Final = re.compile(r"[ \t](?:\\\n)*")
+_COMMENT: Final = re.compile(r"#[^\n]*")
+_ESCAPE: Final = re.compile(r"\\(.)")
+_SINGLE: Final = re.compile(r"'([^']*)'")
 _PARAMETER: Final = re.compile(
     r"\$(?:(?:[A-Za-z_]\w*+|[0-9@*#?$!_-])(?!\[)|\{#?(?:\w+|[@*#?])(?:\[[@*0-9]+\])?\}"
     r"|\{\w+(?:\[[@*0-9]+\])?"
@@ -61,12 +66,15 @@ _PARAMETER: Final = re.compile(
 )
 # Names in arithmetic are evaluated as expressions, which may run commands: a[$(rm x)].
 _ARITHMETIC: Final = re.compile(r"\$\(\([0-9\s+*/%<>=!&|^~?:,-]*\)\)")
+_DOLLAR: Final = re.compile(r"\$(?=[ \t\n;&|)<>%/.,:=^+\]]|\Z)")
 _ESCAPED: Final = re.compile(r"\$'((?:[^'\\]|\\[nt\\\"])*)'")
 _ESCAPES: Final = {"n": "\n", "t": "\t"}
 _FUNCTION: Final = re.compile(r"function[ \t]+([\w.:-]+)(?:[ \t]*\([ \t]*\))?(?=\s|\()", re.ASCII)
 _PARENTHESES: Final = re.compile(r"[ \t]*\([ \t]*\)")
+_SUBSHELL: Final = re.compile(r"\((?!\()")
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SUBSCRIPT: Final = re.compile(r"[A-Za-z_]\w*\[.*\]\+?=", re.ASCII | re.DOTALL)
+_PLAIN_VARIABLE: Final = re.compile(r"(?!.*_proxy\Z)[a-z_]\w*", re.ASCII)
 _OPENING: Final = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 _CLOSING: Final = frozenset({"fi", "done", "}", "esac"})
 _EXPANDED: Final = r"\$(?:\w+|[?#]|\{\w+(?::?-)?\})"
@@ -79,7 +87,7 @@ _DOUBLE_TEST: Final = re.compile(
     rf"\[\[\s+{_TEST}(?:\s+(?:&&|\|\|)\s+{_TEST})*\s+\]\](?=[\s;&|)]|\Z)", re.ASCII
 )
 _DESCRIPTOR: Final = re.compile(r"[0-9]+\Z|\{")
-_DOCUMENT: Final = re.compile(r"\$\(cat <<'(\w+)'\n((?:(?!\1\n).*\n)*)\1\n[ \t]*\)", re.ASCII)
+_MESSAGE: Final = re.compile(r"\$\(cat <<'(\w+)'\n((?:(?!\1\n).*\n)*)\1\n[ \t]*\)", re.ASCII)
 _OTHER_CAT: Final = re.compile(r"\bcat\W*\(|function\s+\W*cat")
 _COPIED: Final = re.compile(r"[0-9]+-?")
 _EMPTY: Final = re.compile(r"\}[^,\s;&|()<>]*(?=[\s;&|()<>]|\Z)")
@@ -110,37 +118,44 @@ class Scanner:
     _at: int = 0
     _depth: int = 0
 
-    def scan(self) -> None:
-        """Read the whole text."""
-        self._script("")
+    @property
+    def _char(self) -> str:
+        return self.text[self._at : self._at + 1]
 
-    def _script(self, end: str) -> None:  # noqa: C901, PLR0912 - a case for each kind
-        """Read commands up to the character `end`."""
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Match a pattern here, and go behind it."""
+        found = pattern.match(self.text, self._at)
+        self._at = self._at if found is None else found.end()
+        return found
+
+    def scan(self, end: str = "") -> None:  # noqa: C901, PLR0912 - a case for each kind
+        """Read commands up to the character `end`, by default the whole text."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise Unreadable("it is nested too deeply")
         # The next word is a command's first, an argument, or one of a `for`, `case` or pattern.
         mode, command, documents = "start", _Open(), list[tuple[str, bool, bool]]()
-        while (char := self.text[self._at : self._at + 1]) or end:
+        while (char := self._char) or end:
             if char == "":
                 raise Unreadable("a parenthesis or a quote is not closed")
             if char == end and mode != "pattern":
                 self._at += 1
                 break
-            if char in " \t":
-                self._at += 1
-                while self.text.startswith("\\\n", self._at):
-                    self._at += 2
-            elif char == "#":
-                self._comment(end)
-            elif found := _REDIRECTION.match(self.text, self._at):
-                self._at = found.end()
+            if self._take(_BLANK):
+                continue
+            if found := self._take(_COMMENT):
+                # Shells disagree whether a comment hides the end of a substitution in backticks.
+                if end == "`" or found[0].endswith("\\"):
+                    raise Unreadable("some shells end a comment elsewhere")
+            elif found := self._take(_DOCUMENT):
+                tabs, _, quoted, escaped, plain = found.groups()
+                documents.append((quoted or escaped or plain, plain is None, bool(tabs)))
+            elif found := self._take(_REDIRECTION):
                 if found["here"]:
-                    documents.append((*self._delimiter(), bool(found["tabs"])))
-                elif not found["closing"]:
+                    raise Unreadable("a here-document has an unusual delimiter")
+                if not found["closing"]:
                     command.operator = found[0].lstrip("0123456789")
-            elif found := _OPERATOR.match(self.text, self._at):
-                self._at = found.end()
+            elif found := self._take(_OPERATOR):
                 self._close(command)
                 command = _Open()
                 if found[0] == "\n":
@@ -149,13 +164,11 @@ class Scanner:
                     documents.clear()
                 if mode != "pattern" or found[0] not in {"\n", "|"}:
                     mode = "pattern" if found[0] in {";;", ";&", ";;&"} else "start"
-            elif char == ")" and mode == "pattern":
-                self._at, mode = self._at + 1, "start"
-            elif char == "(" and mode == "pattern":
-                self._at += 1
-            elif char == "(" and mode == "start" and self._is_subshell(command):
-                self._at, mode = self._at + 1, "closed"
-                self._script(")")
+            elif char in "()" and mode == "pattern":
+                self._at, mode = self._at + 1, "start" if char == ")" else mode
+            elif mode == "start" and command == _Open() and self._take(_SUBSHELL):
+                mode = "closed"
+                self.scan(")")
             elif char in "()":
                 raise Unreadable("a parenthesis may calculate, or stands within a word")
             else:
@@ -164,9 +177,6 @@ class Scanner:
         self._depth -= 1
         if documents or mode in {"for", "case", "pattern"}:
             raise Unreadable("it is not written to its end")
-
-    def _is_subshell(self, command: _Open) -> bool:
-        return command == _Open() and not self.text.startswith("((", self._at)
 
     def _close(self, command: _Open) -> None:
         if command.operator:
@@ -179,14 +189,12 @@ class Scanner:
         """Read a word, and return the mode behind it."""
         begin = self._at
         is_first = mode in {"start", "closed"} and command == _Open()
-        if mode == "start" and is_first and (found := _FUNCTION.match(self.text, begin)):
-            self._at = found.end()
+        if mode == "start" and is_first and self._take(_FUNCTION):
             return "start"
-        if is_first and (found := _DOUBLE_TEST.match(self.text, begin)):
-            self._at = found.end()
+        if is_first and self._take(_DOUBLE_TEST):
             self.programs.add(begin)
             return "closed"
-        word = self._parts(end)
+        word = self._word(end)
         raw = self.text[begin : self._at]
         self.words.add((begin, self._at))
         if command.operator:
@@ -195,7 +203,7 @@ class Scanner:
                 command.redirections.append((command.operator, word))
             command.is_ended = command.is_ended or command.operator[0] == "&"
             command.operator = ""
-        elif self.text[self._at : self._at + 1] in {"<", ">"} and _DESCRIPTOR.match(raw):
+        elif self._char in {"<", ">"} and _DESCRIPTOR.match(raw):
             # Some shells assign to a variable, and some take a long number for a word.
             raise Unreadable("a redirection has an unusual descriptor")
         elif command.is_ended:
@@ -211,10 +219,10 @@ class Scanner:
         elif mode == "case":
             return "pattern" if raw == "in" else mode
         elif mode == "pattern":
-            if raw == "esac":
-                return "closed"
+            return "closed" if raw == "esac" else mode
         elif mode == "for":
-            self.commands.append(SimpleCommand((), (Word(f"{raw}=", ""),), role="loop"))
+            if not _PLAIN_VARIABLE.fullmatch(raw):
+                self.commands.append(SimpleCommand((), (Word(f"{raw}=", ""),)))
             return "in"
         elif mode == "in":
             if raw == "do":
@@ -223,96 +231,65 @@ class Scanner:
             raise Unreadable("a subscript or a test may run commands")
         elif mode == "start" and ASSIGNMENT.match(raw):
             command.assignments.append(word)
-        elif is_first and raw == word.text and (found := _PARENTHESES.match(self.text, self._at)):
-            self._at = found.end()
-        else:
+        elif not (is_first and raw == word.text and self._take(_PARENTHESES)):
             if not command.words:
                 self.programs.add(begin)
             command.words.append(word)
             return "argument"
         return mode
 
-    def _comment(self, end: str) -> None:
-        stop = self.text.find("\n", self._at)
-        stop = len(self.text) if stop < 0 else stop
-        # Shells disagree whether a comment hides the end of a substitution in backticks.
-        if end == "`" or self.text[self._at : stop].endswith("\\"):
-            raise Unreadable("some shells end a comment elsewhere")
-        self._at = stop
-
-    def _delimiter(self) -> tuple[str, bool]:
-        found = _DELIMITER.match(self.text, self._at)
-        if found is None:
-            raise Unreadable("a here-document has an unusual delimiter")
-        self._at = found.end()
-        return found[2] or found[3] or found[4], found[4] is None
-
     def _document(self, delimiter: str, is_quoted: bool, has_tabs: bool) -> None:  # noqa: FBT001
-        begin = self._at
-        while True:
-            stop = self.text.find("\n", self._at)
-            line = self.text[self._at : stop if stop >= 0 else len(self.text)]
-            if (line.lstrip("\t") if has_tabs else line) == delimiter:
-                break
-            if stop < 0:
-                raise Unreadable("a here-document has no end")
-            self._at = stop + 1
-        end, after = self._at, self._at + len(line) + (stop >= 0)
-        self._at = begin
-        while not is_quoted and self._at < end:
-            char = self.text[self._at]
+        line = "\t*" * has_tabs + re.escape(delimiter)
+        found = re.compile(f"(?m)^{line}$").search(self.text, self._at)
+        if found is None:
+            raise Unreadable("a here-document has no end")
+        while not is_quoted and self._at < found.start():
+            char = self._char
             if char == "\\":
                 self._escaped()
             elif char in "$`":
                 self._expansion(is_quoted=True)
             else:
                 self._at += 1
-        if self._at > end:
+        if self._at > found.start():
             raise Unreadable("a here-document ends within a substitution")
-        self._at = after
+        self._at = found.end() + 1
 
     def _escaped(self) -> str:
-        char = self.text[self._at + 1 : self._at + 2]
-        if char in {"", "\n"}:
+        if (found := self._take(_ESCAPE)) is None:
             raise Unreadable("a word continues in the next line")
-        self._at += 2
-        return char
+        return found[1]
 
-    def _parts(self, end: str) -> Word:  # noqa: C901, PLR0912 - as above
+    def _word(self, end: str) -> Word:  # noqa: C901, PLR0912 - as above
         parts, head, splits = list[str](), None, False
-        while (char := self.text[self._at : self._at + 1]) and char != end:
+        while (char := self._char) and char != end:
             before, expands = "".join(parts), False
-            if char in "<>" and self.text[self._at + 1 : self._at + 2] == "(":
+            if self.text.startswith(("<(", ">("), self._at):
                 expands = splits = True
                 parts.append(self._substitution(2))
             elif char in _ENDS:
                 break
             elif char == "\\":
                 parts.append(self._escaped())
+            elif found := self._take(_SINGLE):
+                parts.append(found[1])
             elif char == "'":
-                stop = self.text.find("'", self._at + 1)
-                if stop < 0:
-                    raise Unreadable("a quote is not closed")
-                parts.append(self.text[self._at + 1 : stop])
-                self._at = stop + 1
+                raise Unreadable("a quote is not closed")
             elif char == '"':
                 expands = self._quoted(parts)
                 splits = splits or (expands and "@" in parts[-1])
+            elif found := self._take(_ESCAPED):
+                parts.append(re.sub(r"\\(.)", lambda at: _ESCAPES.get(at[1], at[1]), found[1]))
+                expands = True  # by some shells only
             elif char in "$`":
-                if found := _ESCAPED.match(self.text, self._at):
-                    letters = re.sub(r"\\(.)", lambda at: _ESCAPES.get(at[1], at[1]), found[1])
-                    parts.append(letters)
-                    self._at = found.end()
-                    expands = True  # by some shells only
-                else:
-                    expands = splits = True
-                    parts.append(self._expansion(is_quoted=False))
+                expands = splits = True
+                parts.append(self._expansion(is_quoted=False))
             else:
                 self._at += 1
                 parts.append(char)
-                following = self.text[self._at : self._at + 1]
-                expands = char in "*?" or (char == "[" and following not in _ENDS)
-                if char == "{" and following not in _ENDS and not _EMPTY.match(self.text, self._at):
+                is_last = self._char in _ENDS
+                expands = char in "*?" or (char == "[" and not is_last)
+                if char == "{" and not is_last and not _EMPTY.match(self.text, self._at):
                     expands = splits = True  # it may be expanded
             if expands and head is None:
                 head = before
@@ -324,15 +301,15 @@ class Scanner:
         """Read a text in double quotes, add it as one part, and return whether it expands."""
         inner, expands = list[str](), False
         self._at += 1
-        while (char := self.text[self._at : self._at + 1]) != '"':
+        while (char := self._char) != '"':
             if char == "":
                 raise Unreadable("a quote is not closed")
             if char == "\\":
                 escaped = self._escaped()
                 inner.append(escaped if escaped in '$`"\\' else f"\\{escaped}")
-            elif char in "$`" and self.text[self._at : self._at + 2] not in ('$"', "$ ", "$'"):
+            elif char in "$`" and not self.text.startswith(('$"', "$ ", "$'"), self._at):
                 text = self._expansion(is_quoted=True)
-                known = None if _OTHER_CAT.search(self.text) else _DOCUMENT.fullmatch(text)
+                known = None if _OTHER_CAT.search(self.text) else _MESSAGE.fullmatch(text)
                 # Agents write messages of several lines as here-documents without expansions.
                 inner.append(known[2].rstrip("\n") if known else text)
                 expands = expands or known is None
@@ -345,27 +322,23 @@ class Scanner:
 
     def _expansion(self, *, is_quoted: bool) -> str:
         """Read an expansion, and return its source."""
-        if found := _PARAMETER.match(self.text, self._at) or _ARITHMETIC.match(self.text, self._at):
-            self._at = found.end()
+        found = self._take(_PARAMETER) or self._take(_ARITHMETIC) or self._take(_DOLLAR)
+        if found is not None:
             return found[0]
         if self.text.startswith("$((", self._at):
             raise Unreadable("it calculates with names, which may run commands")
         if self.text.startswith("$(", self._at):
             return self._substitution(2)
-        if self.text.startswith("`", self._at):
-            inner = self.text[self._at + 1 :].partition("`")[0]
-            if "\\" in inner or (is_quoted and '"' in inner):
-                raise Unreadable("backticks are nested, or hold quotes; write $(...)")
-            return self._substitution(1)
-        follows = self.text[self._at + 1 : self._at + 2]
-        if not follows or follows in f"{_ENDS}%/.,:=^+]":
-            self._at += 1
-            return "$"
-        raise Unreadable("an expansion may run commands, or hides which ones it runs")
+        if self._char == "$":
+            raise Unreadable("an expansion may run commands, or hides which ones it runs")
+        inner = self.text[self._at + 1 :].partition("`")[0]
+        if "\\" in inner or (is_quoted and '"' in inner):
+            raise Unreadable("backticks are nested, or hold quotes; write $(...)")
+        return self._substitution(1)
 
     def _substitution(self, opening: int) -> str:
         begin = self._at
         self.substitutions.add(begin)
         self._at += opening
-        self._script(")" if opening > 1 else "`")
+        self.scan(")" if opening > 1 else "`")
         return self.text[begin : self._at]
