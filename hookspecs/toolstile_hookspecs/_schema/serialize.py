@@ -149,6 +149,7 @@ def as_plain(value: object) -> dict[object, object] | list[object]:
 
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, default=as_plain)
+_PLAIN: Final = frozenset((str, int, bool))
 
 
 def as_json(arguments: object) -> str | bytes:
@@ -160,6 +161,10 @@ def as_json(arguments: object) -> str | bytes:
     if isinstance(arguments, (str, bytes)):
         return arguments
     try:
+        if type(arguments) is dict and _PLAIN.issuperset(
+            map(type, (*arguments, *arguments.values()))
+        ):
+            return pydantic_core.to_json(arguments)  # in half the time
         return _ENCODER.encode(arguments)
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolValidationError(not_json(why_unwritable(error))) from None

@@ -32,6 +32,7 @@ from toolstile_hookspecs.support.process import deferred_interrupts
 # --- Roll back
 
 
+_NO_CONTEXT: Any = nullcontext()
 log = logging.getLogger("toolstile.pipeline")
 
 
@@ -313,8 +314,10 @@ def _deciding(
     if journal is None:
         # The first record is the decision; after a crash, later participants count as unknown.
         deciding = Deciding(id="", is_durable=True) if contributors else None
-        keys = (getattr(each, "key", None) for each in (*contributors, *deciders))
-        key = next(filter(None, keys), None)
+        key = None
+        for each in (*contributors, *deciders):
+            if key := getattr(each, "key", None):
+                break
     else:
         deciding = Deciding(
             is_durable=bool(contributors or noting or call.resumption),
@@ -362,11 +365,11 @@ def _contribute(
         # Again, because a store that machines share has told their stops only now.
         call.executor.engine.gate.check(call)
     decision = Decision(decision_id, connection)
-    are_apart = (
-        len(contributors) > 1 and connection is None and hasattr(contributors[0], "together")
-    )
-    # Because a crash between two records would keep one, and leave the other unknown.
-    with contributors[0].together() if are_apart else nullcontext():
+    together = _NO_CONTEXT
+    if len(contributors) > 1 and connection is None and hasattr(contributors[0], "together"):
+        # Because a crash between two records would keep one, and leave the other unknown.
+        together = contributors[0].together()
+    with together:
         for each in contributors:
             each.contribute(decision)
     if call.resumption is not None:
