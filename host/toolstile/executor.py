@@ -59,6 +59,7 @@ from toolstile_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
+    ToolstileError,
     TransactionEnded,
     TransactionFailed,
     TransactionStatus,
@@ -690,21 +691,24 @@ class Transaction(Executor):
         return self
 
     def __exit__(self, *error: object) -> None:
-        CURRENT.set(self._root.around)
-        if error[1] is None:
-            self.commit()
-        else:
-            self.rollback(_raised(error[1]))
+        self.engine.sync.drive(self._leave(error[1], on_loop=False))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
     async def __aexit__(self, *error: object) -> None:
+        await self.engine.asynchronous.drive(self._leave(error[1], on_loop=True))
+
+    def _leave(self, error: Any, *, on_loop: bool) -> Generator[Step, Any, None]:
         CURRENT.set(self._root.around)
-        if error[1] is None:
-            await self.acommit()
-        else:
-            await self.arollback(_raised(error[1]))
+        reason = None if error is None else f"Its block raised {type(error).__name__}."
+        own, is_ours = self._root.call_made.deadline, isinstance(error, ToolstileError)
+        if is_late := own and is_ours and own.reason in {str(error), str(error.__cause__)}:
+            reason = own.reason
+        self._is_given_up |= not (error is None or is_late)
+        raised = yield from self.end(reason, on_loop=on_loop)
+        if error is None or is_late:
+            self._raise(raised or error)
 
     def __del__(self) -> None:
         if self.ended is None and self._process == os.getpid():
@@ -794,7 +798,3 @@ class Transaction(Executor):
             if self.title not in told:
                 told = f"{self._root.name} was not kept: {told}"
             raise TransactionFailed(told, ended) from error
-
-
-def _raised(error: object) -> str:
-    return f"Its block raised {type(error).__name__}."

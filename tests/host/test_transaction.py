@@ -230,7 +230,44 @@ def test_one_that_ran_out_of_time_says_so_everywhere(tools, watcher, late):
     assert notes(tools) == []
 
 
-@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1, 0, True, "5", [5]])
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("late", ["a running call", "a later call", "a call of a savepoint"])
+def test_the_end_of_its_time_leaves_its_block_as_one_error(tools, late, is_async):
+    async def run():
+        async with tools.transaction("a trip", timeout=0.2) as work:
+            use(work)
+
+    def use(work):
+        work.dispatch(call("note", text="a"))
+        if late == "a call of a savepoint":
+            with work.transaction("a day", timeout=60) as day:
+                day.dispatch(call("wait", seconds=0.4))
+        if late == "a running call":
+            work.dispatch(call("wait", seconds=0.4))
+        time.sleep(0.4)
+        work.dispatch(call("note", text="b"))
+
+    with pytest.raises(TransactionFailed) as failed:
+        if is_async:
+            asyncio.run(run())
+        with tools.transaction("a trip", timeout=0.2) as work:
+            use(work)
+    assert (str(failed.value), failed.value.ended.status) == (OVER, TransactionStatus.ROLLED_BACK)
+    assert isinstance(failed.value.__cause__, PromptEvaluationError | StateError)
+    assert notes(tools) == []
+
+
+def test_other_errors_leave_the_block_as_they_are_after_its_time_too(tools):
+    for error in (KeyError("mine"), StateError("mine"), ToolError("mine")):
+        with pytest.raises(type(error), match="mine"):
+            with tools.transaction("a trip", timeout=0.05):
+                time.sleep(0.1)
+                raise error
+
+
+@pytest.mark.parametrize(
+    "timeout", [float("nan"), float("inf"), -1, 0, True, "5", [5], pytest.param(10**400, id="huge")]
+)
 def test_a_timeout_is_a_positive_number(tools, timeout):
     with tools.transaction("a trip") as work:
         with pytest.raises(ValueError, match="timeout: expected a positive number of seconds"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,10 +41,11 @@ def folded(name: str) -> str:
 
 KEY_LENGTH: Final = 32
 NEVER: Final = "none"
+_LONGEST: Final = 1e308
 
 
 def _seconds(value: object, *, otherwise: str = "") -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= _LONGEST:
         return float(value)
     raise ValueError(f"expected a positive number of seconds{otherwise}")
 
