@@ -63,7 +63,7 @@ class SupportsRecovery(Protocol):
 
 @runtime_checkable
 class SupportsDiff(Protocol):
-    """A participant, or a resource's branch, that shows its changes for approval or a dry run."""
+    """A participant, branch or `Exclusive` that shows its changes for approval or a dry run."""
 
     def diff(self) -> str | Awaitable[str]:
         """Return the changes for a person to read, or an empty text; called before `prepare`."""

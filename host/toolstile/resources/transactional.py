@@ -197,6 +197,11 @@ class ExclusivePart:
         """True while the lock is held and the changes are neither committed nor rolled back."""
         return not self._done and self.claim.held
 
+    @property
+    def diff(self) -> Any:
+        """The method of the resource that shows its changes, or None."""
+        return self.exclusive.diff if has_method(self.exclusive, "diff", 0) else None
+
     def begin(self) -> None:
         try:
             if not self._begun:

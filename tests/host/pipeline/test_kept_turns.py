@@ -357,6 +357,34 @@ def test_an_exclusive_resource_is_free_while_the_person_thinks(watcher):
     assert (seen, till.rows) == ([], ["a", "c"])
 
 
+def test_an_exclusive_resource_is_kept_only_as_its_diff_was_shown(watcher):
+    class Priced(Till):
+        price = 1
+
+        def commit(self, savepoint):
+            self.rows = [f"{row} for {self.price}" for row in self.rows]
+
+        def diff(self):
+            return "\n".join(f"+{row} for {self.price}" for row in self.rows)
+
+    def raise_prices(card):
+        till.price += 1
+        return True
+
+    till, person = Priced(), Person(raise_prices)
+    bound = [Binding.instance(Till, till)]
+    with opened(person, watcher, approve_diff=True, resources=bound) as host:
+        with host.executor() as tools:
+            moved = tools.dispatch_all(made("ring a", "write b"))
+            rows = [*till.rows]
+            kept = tools.dispatch_all(made("ring a", "write b"))
+    assert person.cards[0].diff.endswith("Priced:\n  +a for 1")
+    assert {each.status for each in moved} == {Status.CONFLICT}
+    assert "came out differently after a person had approved them" in moved[0].text
+    assert all(each.success for each in kept)
+    assert (rows, till.rows) == ([], ["a for 2"])
+
+
 def test_a_child_keeps_its_turn_as_one(watcher):
     with opened(Person(), watcher) as host, host.executor() as tools:
         with tools.child("reader", tools=["write"]) as child:
