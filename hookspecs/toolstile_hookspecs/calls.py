@@ -171,7 +171,7 @@ class ToolInvoked:
         rolled_back: Whether its changes were rolled back.
         pending_parent: Whether its changes wait for its parent's commit.
         replayed: Whether the result came from a record, without running the handler.
-        reruns: The number of runs after a conflict.
+        reruns: The number of further runs: after a conflict, or a changed row of its turn.
         decisions: The decisions of all policies, in order, if one did not allow the call.
         error: The exception behind a failure, or None.
         user_id: The id of the principal.

@@ -160,5 +160,5 @@ def _notes(event: ToolInvoked) -> tuple[str, ...]:
     if event.replayed:
         notes.append("answered from a record, not run again")
     if event.reruns:
-        notes.append("run again after a conflict with another call")
+        notes.append("run again; only the last run counts")
     return tuple(notes)

@@ -37,7 +37,7 @@ class TransactionEnded:
         duration: Seconds from then to its end.
         reason: The reason why it was not kept, "" if it was.
         parent_id: The id of the transaction around it, or None.
-        reruns: 1 if its calls ran a second time after a conflict.
+        reruns: The number of further runs of its calls: after a conflict, or a changed row.
         principal: The user or the program for whom it ran.
     """
 

@@ -334,10 +334,11 @@ class ExclusiveLock:
             raise self.circle_error(circle)
 
     def circle_error(self, circle: Sequence[ExclusiveLock]) -> ResourceBusyError:
-        names, holder = ", ".join(dict.fromkeys(lock.name for lock in circle)), self.claims[-1].call
+        holder, last = self.claims[-1].call, circle[-1].name
+        end = "end" if len(circle) == 1 else f"release {last}"
         return ResourceBusyError(
-            f"{self.name} is held by {holder}, which cannot continue before this call has ended: a "
-            f"deadlock over {names}. End this call, then retry after {holder}."
+            f"{self.name} is held by {holder}, which waits for this call to {end}. Retry after "
+            f"{holder} has ended."
         )
 
     def abandoned_error(self) -> ResourceBusyError:

@@ -82,7 +82,7 @@ class CallMetrics(Collector):
         self._calls = counter("calls", "Calls that have ended, by their status.", "status")
         self._denials = counter("denials", "Denials, by the policy that has denied.", "policy")
         self._rollbacks = counter("rollbacks", "Calls whose changes were put back.")
-        self._reruns = counter("reruns", "Further runs of calls after a conflict.")
+        self._reruns = counter("reruns", "Further runs of calls, such as after a conflict.")
         self._agents = counter(
             "agent_calls", "Calls of children, by the path of the child.", "agent"
         )

@@ -134,7 +134,7 @@ class RecordedCall(_Line):
     pending_parent: bool = False  # whether its changes waited for its parent's commit
     transaction: str | None = None  # the id of its transaction, whose end has its own line
     replayed: bool = False  # whether it was answered from a record or ledger
-    reruns: int = 0  # how often it ran again after a conflict
+    reruns: int = 0  # how often it ran again
     error: Raised | None = None
     changes: str | None = None  # its changes of the session, as JSON for a `Replay`
     changes_lost: str | None = None  # the reason why those are unknown

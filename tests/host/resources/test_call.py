@@ -523,7 +523,10 @@ def test_of_two_that_wait_for_one_another_the_later_fails_at_once(kit, opened, s
     second.scope.get(kit.OtherLedger)
     waiting = start(lambda: first.scope.get(kit.OtherLedger))
     first.waits.acquire(timeout=30)
-    with pytest.raises(ResourceBusyError, match=r"Ledger is held by first.*Ledger, OtherLedger"):
+    with pytest.raises(
+        ResourceBusyError,
+        match=r"Ledger is held by first, which waits for this call to release OtherLedger",
+    ):
         second.scope.get(kit.Ledger)
     second.fail()
     assert waiting.result(30) is opened.get(kit.OtherLedger)

@@ -401,9 +401,8 @@ class TestResources:
                 refused = tools.undo() if undoes else tools.dispatch(call)
             name = "undo_calls" if undoes else "add_book"
             assert refused.text == (
-                f"{name} was rolled back: Shelf is held by the transaction 'a trip', which cannot "
-                "continue before this call has ended: a deadlock over Shelf. End this call, then "
-                "retry after the transaction 'a trip'."
+                f"{name} was rolled back: Shelf is held by the transaction 'a trip', which waits "
+                "for this call to end. Retry after the transaction 'a trip' has ended."
             )
             assert tools.undo().success
 
