@@ -353,7 +353,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
 
     def end(self) -> None:
         """Give back everything a call holds while it lasts; interrupted, it is done again."""
-        if self.admitted:
+        if self.admitted or self.rolled_back:
             self.executor.runtime.calls.pop(id(self), None)
         if (turns := self.turns) is not None:
             turns.give_back(self)

@@ -157,7 +157,7 @@ def _take_back(call: ActiveCall, table: DispatchTable, reason: str) -> Staged:
         try:
             yield from undo(call)
         finally:
-            call.rolled_back = call.admitted
+            call.rolled_back |= call.admitted
             if call.admitted:
                 tell_rollback(call, table, reason)
                 if call.plan is not None and call.plan.on_failures:

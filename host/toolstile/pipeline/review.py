@@ -99,6 +99,8 @@ def start_over(call: ActiveCall, table: DispatchTable, edited: ToolCall) -> Stag
     """Take a call back that has run, and check it with the arguments it was edited to."""
     yield from undo(call)
     tell_rollback(call, table, "A person edited the arguments.")
+    # The rollback is told once, also if the edited arguments are refused.
+    call.admitted, call.rolled_back = False, True
     assert call.plan is not None  # noqa: S101 - looked up before
     for rule in call.plan.on_rollbacks if call.places else ():
         # It has freed its place itself.
@@ -115,6 +117,7 @@ def start_over(call: ActiveCall, table: DispatchTable, edited: ToolCall) -> Stag
     # The editor is shown the new changes, even if no rule asks any more.
     call.asks = call.asks or reasons
     yield from reserve_again(call)
+    call.admitted, call.rolled_back = True, False
     call.branch.refork()
 
 

@@ -391,6 +391,40 @@ def test_edited_arguments_are_checked(yard, opened, write, ran):
     assert yard.marks == []
 
 
+@pytest.mark.parametrize("left", [20, 100])
+def test_the_rollback_of_an_edited_call_is_told_once(yard, opened, write, left):
+    class Budget:
+        name, left, told = "budget", 20, 0
+
+        def check(self, tool, params, *, context):
+            return PolicyDecision.allow()
+
+        def reserve(self, tool, params, *, context):
+            if len(params.text) > left:
+                return PolicyDecision.deny("Too long.")
+            return PolicyDecision.allow()
+
+        def on_result(self, tool, params, result, *, context): ...
+
+        def on_rollback(self, tool, params, *, context):
+            self.told += 1
+
+    class Plugin:
+        told = 0
+
+        @hookimpl
+        def toolstile_rollback(self, reason):
+            self.told += 1
+
+    budget, plugin = Budget(), Plugin()
+    answers = [ApprovalAnswer.edit({"text": "long" * 10}), True]
+    opened(write, answers=answers, plugins=(plugin,), policies=[budget])
+    outcome = yard.call("write", text="new")
+    assert (outcome.success, outcome.event.rolled_back) == (left == 100, left == 20)
+    assert (budget.told, plugin.told) == (1, 1)
+    assert not yard.host.executor().runtime.calls
+
+
 # --- while a person thinks ---
 
 
