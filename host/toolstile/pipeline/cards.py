@@ -117,6 +117,16 @@ class Card(BatchOrder):
                 yield WaitFor(before, call.limit_without_timeout())
             call.renew()
 
+    def leave(self) -> None:
+        """Forget the calls, which have all ended."""
+        others = (each for each in self.calls if each.plan and each not in self._parts)
+        changing = (each for each in others if each.tool.category != "read")
+        kept = (each for each in changing if each.status is Status.SUCCEEDED)
+        if (names := [f"{each.name} ({each.call_made.wire_id})" for each in kept]) and self.work:
+            told = f" These calls are no part of it, and stay: {', '.join(names)}."
+            self.work.within.beside = told
+        self.calls = ()
+
     def _kept_together(self, call: ActiveCall) -> list[ActiveCall]:
         """Return the calls that one decision keeps, because a person is asked about them.
 
@@ -153,7 +163,7 @@ def life_in_turn(call: ActiveCall, life: Staged) -> Staged:
                 yield WaitFor(work.decided, ENDLESS)
             raised = error if _interrupts(error) else raised
     if others.granted:
-        card.calls = ()
+        card.leave()
     if raised is not None:
         raise raised
     return _as_kept(outcome, work) if work and call.executor is work else outcome
@@ -185,7 +195,9 @@ def _as_kept(outcome: Any, work: Any) -> Outcome:
     error: BaseException | None = root.told[2]
     more: dict[str, Any] = {}
     waiting: tuple[ApprovalRequest, ApprovalAnswer] | None = root.waiting.get(outcome.call.id)
-    if (refused := root.refused.get(outcome.call.id)) is not None:
+    if isinstance(refused := root.refused.get(outcome.call.id), CallRejected):
+        status, text = refused.status, str(refused)
+    elif refused is not None:
         status, text = Status.DENIED, refusal_of(event.tool_name, refused)
     elif waiting is not None:
         (row, answer), status = waiting, Status.PENDING
@@ -205,6 +217,7 @@ def _as_kept(outcome: Any, work: Any) -> Outcome:
         text = ended.reason
         if root.name not in text:
             text = f"{root.name} was not kept: {text}"
+        text += root.beside
     result: ToolResult[Any] = ToolResult.error(event.hide(text))
     more |= {"text": result.message, "data": None, "error": error, "rolled_back": True}
     told: dict[str, Any] = vars(event)

@@ -73,6 +73,8 @@ _STATUS: Final = {
 }
 _NAMES: Final = r"(?<![\w/.-]){}(?![\w/-])"
 Answers = Mapping[str, ApprovalAnswer]
+Change = ToolCall | ApprovalAnswer | CallRejected
+"""A call as a person has edited it; or the answer or the fault for which it is left out."""
 DRY_RUN_ENDED: Final = "It was a dry run."
 
 
@@ -117,8 +119,9 @@ class TransactionRoot(ActiveCall):
         calls: All calls that have ended, in order, for a second run.
         is_over: Whether its end is decided.
         is_turn: Whether the host has begun it for a turn; its card shows only calls that ask.
-        refused: The answers of a person to calls that are left out, by the ids of the calls.
+        refused: Why calls are left out, by the ids of the calls.
         waiting: The questions that will be answered later, with the answers so far, likewise.
+        beside: A sentence that names calls of the turn that are kept without it.
         retold: The outcomes of calls of a turn that ended otherwise in a further run, likewise.
         inner: The events of the savepoints that are part of it; they end as it does.
     """
@@ -142,8 +145,8 @@ class TransactionRoot(ActiveCall):
         self.title = title
         self.keeps = keeps
         self.approves = approves
-        self.is_turn = False
-        self.refused: dict[str, ApprovalAnswer] = {}
+        self.is_turn, self.beside = False, ""
+        self.refused: dict[str, Change] = {}
         self.waiting: dict[str, tuple[ApprovalRequest, ApprovalAnswer]] = {}
         self.retold: dict[str, Outcome] = {}
         # The diff that a person has approved, and whether the calls must run again to keep it.
@@ -362,32 +365,36 @@ class TransactionRoot(ActiveCall):
             if not changed:
                 self._agreed = diff
                 return
-            refused = {id_: answers[id_] for id_, edited in changed.items() if edited is None}
+            refused = {id_: why for id_, why in changed.items() if not isinstance(why, ToolCall)}
             self.refused |= refused
             if len(refused) == len(rows):
-                told = (each.reason.strip().rstrip(".") for each in refused.values() if each.reason)
+                given = (getattr(each, "reason", "") for each in refused.values())
+                told = (reason.strip().rstrip(".") for reason in given if reason)
                 why = f" ({'; '.join(reasons)})" if (reasons := dict.fromkeys(told)) else ""
                 left = "Nothing of it is kept. Do not repeat it unchanged."
                 raise CallRejected(Status.DENIED, f"{self.name} was not approved{why}. {left}")
             yield from self._run_again(work, changed)
 
-    def _changed(self, rows: list[ApprovalRequest], answers: Answers) -> dict[str, ToolCall | None]:
-        """Return the calls that a person has edited, and None for those that are left out.
+    def _changed(self, rows: list[ApprovalRequest], answers: Answers) -> dict[str, Change]:
+        """Return the calls that a person has edited, and for calls that are left out why.
 
         A call of an explicit transaction is not edited, because a model has read its result, nor is
         it when the transaction was pending and is resumed as a turn.
         """
-        changed: dict[str, ToolCall | None] = {}
+        changed: dict[str, Change] = {}
         shown = (each.call.resumption and each.call.resumption.changes for each in self.joined)
         self._is_read |= any(each and each.is_read for each in shown)
         for row, each in zip(rows, self.joined, strict=True):
             answer = answers[row.call.id]
             if answer.answer is Answer.EDITED and self.is_turn and not self._is_read:
-                edited, arguments = as_edited(each.call, answer)
-                if arguments.decode() != row.arguments:
-                    changed[row.call.id] = edited
+                try:
+                    edited, arguments = as_edited(each.call, answer)
+                    if arguments.decode() != row.arguments:
+                        changed[row.call.id] = edited
+                except CallRejected as misfit:
+                    changed[row.call.id] = misfit
             elif answer.answer not in {Answer.APPROVED, Answer.PENDING}:
-                changed[row.call.id] = None
+                changed[row.call.id] = answer
         return changed
 
     def _row(self, work: Environment, joined: Joined, diff: str) -> ApprovalRequest:
@@ -531,7 +538,7 @@ class TransactionRoot(ActiveCall):
         self.branch.begin()
         for call in first:
             made, plan = changed.get(call.call_made.id, call.call_made), _plan_of(call)
-            if made is None:
+            if not isinstance(made, ToolCall):
                 refused = self._unrun.popleft()
                 call.context = refused.context
                 tell_rollback(call, refused.table, "A person refused it.")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from toolstile import Host, Settings
+from toolstile_cli.call_reports import Endings
 from toolstile_hookspecs import (
     ApprovalAnswer,
     Binding,
@@ -161,6 +162,16 @@ def test_an_edited_row_is_run_and_shown_again(run, watcher):
     ]
 
 
+def test_an_edited_row_is_not_reported_as_one_of_a_conflict(watcher):
+    person = Person(by_text(a=edit("z"), b=True))
+    with opened(person, watcher) as host, host.executor() as tools:
+        endings, batch = Endings(tools.session), made("write a", "write b")
+        outcomes = tools.dispatch_all(batch)
+        notes_of = [endings.of(*each).notes for each in zip(batch, outcomes, strict=True)]
+    assert notes_of[0][-1] == "run again; only the last run counts"
+    assert "conflict" not in str(notes_of)
+
+
 def test_an_edit_stays_when_the_rest_runs_again(watcher):
     person = Person(by_text(a=edit("z"), b=True), by_text(z=True, b=False))
     with opened(person, watcher) as host, host.executor() as tools:
@@ -223,15 +234,21 @@ def test_an_edit_takes_its_place_and_gives_the_first_one_back(by, scope, window)
         assert notes(tools) == ["50", "2", "48"]
 
 
-def test_an_edit_that_does_not_fit_keeps_nothing(watcher):
-    person = Person(by_text(a=ApprovalAnswer.edit({"words": "z"}), b=True))
+@RUNS
+@pytest.mark.parametrize("others", ["kept", "refused", "misfit"])
+def test_an_edit_that_does_not_fit_is_refused_alone(run, others, watcher):
+    misfit = ApprovalAnswer.edit({"words": "z"})
+    answers = {"kept": True, "refused": False, "misfit": misfit}
+    person = Person(by_text(a=misfit, b=answers[others]))
     with opened(person, watcher) as host, host.executor() as tools:
-        outcomes = tools.dispatch_all(made("write a", "write b"))
-        assert notes(tools) == []
-    assert {each.status for each in outcomes} == {Status.INVALID}
-    for each in outcomes:
-        assert "This turn was not kept: A person changed the arguments of write" in each.text
-        assert each.text.endswith("Retry it to ask for approval again.")
+        first, second = run(tools, made("write a", "write b"))
+        assert notes(tools) == (["b"] if others == "kept" else [])
+    assert first.text.startswith("A person changed the arguments of write to ones that do not fit")
+    assert "words" in first.text
+    assert first.text.endswith("Retry it to ask for approval again.")
+    status = {"kept": "succeeded", "refused": "denied", "misfit": "invalid"}[others]
+    assert (first.status, second.status) == ("invalid", status)
+    assert len(person.cards) == (2 if others == "kept" else 1)
 
 
 def test_a_turn_that_is_edited_without_end_is_denied(watcher):
@@ -354,6 +371,20 @@ def test_what_is_kept_is_not_undone_if_the_card_after_it_is_refused(watcher):
         assert notes(tools) == []
     assert [each.status for each in outcomes] == ["denied", "succeeded", "denied"]
     assert [request.params.text for request in person.requests] == ["b"]
+
+
+@RUNS
+def test_a_turn_that_is_not_kept_names_the_calls_that_are(run, watcher):
+    person = Person(lambda card: host.stop("The prices are wrong.") or True)
+    with opened(person, watcher) as host, host.executor() as tools:
+        first, sent, third = run(tools, made("write a", "send b", "write c"))
+    assert sent.success
+    for each in (first, third):
+        assert each.text == (
+            "This turn was stopped: The prices are wrong. Its changes are rolled back. Do not "
+            "retry it: tell the user, or continue without it. These calls are no part of it, and "
+            f"stay: send ({sent.call.id})."
+        )
 
 
 # --- no answer
