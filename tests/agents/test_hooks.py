@@ -66,11 +66,9 @@ class Agent:
 
     def run(self, script: Reply | Sequence[Sequence[ToolCall]], *words: str) -> PlayedModel:
         """Run it until it ends; it may do everything that our hook lets it do."""
-        command = [self.npm.program("claude", CLAUDE), "--print", *(words or ["go"])]
-        command += ["--output-format", "json", "--permission-mode", "bypassPermissions"]
         with played(script if callable(script) else scripted(script)) as model:
             done = subprocess.run(
-                command,
+                self.command(*words),
                 cwd=self.workspace.folder,
                 env=self.environment(model.url),
                 stdin=subprocess.DEVNULL,
@@ -82,6 +80,10 @@ class Agent:
         assert done.returncode == 0, done
         self.result = json.loads(done.stdout)
         return model
+
+    def command(self, *words: str) -> list[str]:
+        command = [self.npm.program("claude", CLAUDE), "--print", *(words or ["go"])]
+        return [*command, "--output-format", "json", "--permission-mode", "bypassPermissions"]
 
     def environment(self, model: str) -> dict[str, str]:
         return {

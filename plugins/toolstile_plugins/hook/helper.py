@@ -85,6 +85,7 @@ class Helper:
         self._host = host
         self._settings: HookSettings = host.settings("hook") or HookSettings()
         self._calls = OpenCalls()
+        self._ending: set[asyncio.Future[Decision]] = set()
         self._asked: dict[str, str] = {}
         """The questions for the agents' own terminals, by the ids of the calls."""
         self._sessions: dict[str, SessionProtocol] = {}
@@ -148,9 +149,11 @@ class Helper:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.used = time.monotonic()
+        client = _process_of(writer)
+        assert self._files is not None  # noqa: S101 - while it serves
+        self._files.clients.add(client)
         try:
             head, event = await reader.readline(), await reader.read(-1)
-            client = _process_of(writer)
             answer = await self.answer(head.decode(errors="surrogateescape"), event, client)
             writer.write(answer.encode() + END)
             await writer.drain()
@@ -158,6 +161,7 @@ class Helper:
             # Without an end mark, the client tries again, and refuses the call then.
             log.exception("An event of an agent was not answered.", extra=NOTICE)
         finally:
+            self._files.clients.discard(client)
             writer.close()
 
     async def answer(self, head: str, data: bytes, client: int | None = None) -> str:
@@ -179,12 +183,18 @@ class Helper:
         return agent.write(event, decision)
 
     async def _decide(self, agent: Agent, event: Event) -> Decision:
+        if event.kind == "after":
+            ending = asyncio.ensure_future(self._after(event))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+            return await ending
+        if self._ending:
+            # If its hook was killed, the agent goes on while its last call is still put back.
+            await asyncio.wait({*self._ending})
         if event.kind == "before":
             if event.tool.startswith(agent.own):
                 return NOTHING
             return await self._before(agent, event)
-        if event.kind == "after":
-            return await self._after(event)
         if event.kind == "settings":
             # While a call runs, the agent itself may have changed them.
             refused = bool(self._calls.places()) or switches_off(agent, Path(event.file))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,7 +28,13 @@ def now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0.0
 
 
-def left_by(root: Path, since: float, client: int | None, patience: float) -> list[str] | None:
+def left_by(
+    root: Path,
+    since: float,
+    client: int | None,
+    patience: float,
+    clients: Collection[int | None] = (),
+) -> list[str] | None:
     """Return the names of the processes of a command that live; None if the system does not tell.
 
     A process is a command's if it began since, and is the agent's, works in the workspace, or has
@@ -39,32 +45,38 @@ def left_by(root: Path, since: float, client: int | None, patience: float) -> li
         since: The time before the command, as of `now`.
         client: The process that has reported the command's end.
         patience: The seconds to wait for the end of the processes.
+        clients: The processes of our hooks, such as those of calls beside it.
     """
     if not Path("/proc/self/stat").exists():
         return None
     until = time.monotonic() + patience
-    while (names := _left_by(root, since - _TICK, client)) and time.monotonic() < until:
+    while (names := _left_by(root, since - _TICK, client, clients)) and time.monotonic() < until:
         time.sleep(_PAUSE)
     return names
 
 
-def _left_by(root: Path, since: float, client: int | None) -> list[str]:
+def _left_by(
+    root: Path, since: float, client: int | None, clients: Collection[int | None]
+) -> list[str]:
     known = {process.id: process for process in _processes()}
-    # The processes of our hook are as young as the command; the agent, which runs them, is older.
-    agent, own = client, {os.getpid()}
-    while agent in known and known[agent].began >= since:
-        own = {os.getpid(), agent}
-        agent = known[agent].parent
+    young = {process.id for process in known.values() if process.began >= since}
+    # The processes of our hooks are as young as the command; the agent, which runs them, is older.
+    hooks = [{*_above(each, known)} & young for each in (*clients, client)]
+    own = {os.getpid()}.union(*hooks)
+    agent = next((each for each in _above(client, known) if each not in young), None)
     names: list[str] = []
-    for process in known.values():
-        above, each = {process.id}, known.get(process.parent)
-        while each is not None:
-            above.add(each.id)
-            each = known.get(each.parent)
-        is_young = process.began >= since and own.isdisjoint(above)
-        if is_young and (agent in above or _works_in(process.id, root)):
-            names.append(process.name)
+    for process in young:
+        above = {*_above(process, known)}
+        if own.isdisjoint(above) and (agent in above or _works_in(process, root)):
+            names.append(known[process].name)
     return names
+
+
+def _above(process: int | None, known: Mapping[int, _Process]) -> Iterator[int]:
+    """Yield a process and those above it."""
+    while process is not None and process in known:
+        yield process
+        process = known[process].parent
 
 
 def _works_in(process: int, root: Path) -> bool:

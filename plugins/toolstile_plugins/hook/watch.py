@@ -76,6 +76,7 @@ class WatchedFiles:
     Attributes:
         status: The reason if commands cannot be put back, else empty.
         reports: A text for each call that an ended process has left open.
+        clients: The processes of hooks that wait for an answer.
     """
 
     def __init__(  # noqa: PLR0913 - two for tests
@@ -94,6 +95,7 @@ class WatchedFiles:
         self.status = ""
         self._reach = reach
         self.held: dict[str, HeldCall] = {}
+        self.clients: set[int | None] = set()
         # Opening it finishes a put back that was decided when its process died.
         store = DiskStore(self.root, steps=steps)
         self.files = VirtualFilesystem(store)
@@ -294,7 +296,7 @@ class HeldCall:
             return "another call may have changed some of these paths while it ran"
         if self._has_failed and files.contents.git_state() != self._git:
             return "git has moved its HEAD or stopped within a merge, and the files belong to that"
-        left = left_by(files.root, self._began, self._client, files.patience)
+        left = left_by(files.root, self._began, self._client, files.patience, files.clients)
         if left is None:
             return "this system does not tell which processes of a command still run"
         return f"a process of the command still runs: {', '.join(left[:3])}" if left else ""

@@ -102,20 +102,24 @@ class AgentDesk:
         return self.tools.dispatch(ToolCall("Write", {"file_path": str(path)}), using=run)
 
     def tree(self) -> dict[str, str]:
-        """Return the state of each path, without those of git and of the workspace."""
-        found: dict[str, str] = {}
-        for path in sorted(self.root.rglob("*")):
-            name = str(path.relative_to(self.root))
-            if name.split("/", maxsplit=1)[0] in {".git", ".toolstile"}:
-                continue
-            mode = f"{path.lstat().st_mode & 0o777:o}"
-            if path.is_symlink():
-                found[name] = f"-> {path.readlink()}"
-            elif path.is_dir():
-                found[name] = f"{mode}/"
-            else:
-                found[name] = f"{mode} {path.read_bytes()!r}"
-        return found
+        return tree_of(self.root)
+
+
+def tree_of(root: Path) -> dict[str, str]:
+    """Return the state of each path, without those of git and of the workspace."""
+    found: dict[str, str] = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if name.split("/", maxsplit=1)[0] in {".git", ".toolstile"}:
+            continue
+        mode = f"{path.lstat().st_mode & 0o777:o}"
+        if path.is_symlink():
+            found[name] = f"-> {path.readlink()}"
+        elif path.is_dir():
+            found[name] = f"{mode}/"
+        else:
+            found[name] = f"{mode} {path.read_bytes()!r}"
+    return found
 
 
 def told(outcome: Outcome) -> str:

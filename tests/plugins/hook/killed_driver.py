@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +32,15 @@ def command(number: int, former: int) -> str:
     return COMMAND.format(number, former, number % 8)
 
 
-def lay_out(desk: AgentDesk) -> None:
-    desk.sh("mkdir sub moving-0; touch run.sh moving-0/big sub/e.txt; echo 0 > sub/e.txt")
-    desk.sh("printf '*.log\\n' > .gitignore; echo person > person.txt; echo mine > mine.log")
-    desk.sh(command(0, -1))
-    desk.sh("git add . && git commit -qm first")
+def lay_out(sh: Callable[[str], object]) -> None:
+    sh("mkdir sub moving-0; touch run.sh moving-0/big sub/e.txt; echo 0 > sub/e.txt")
+    sh("printf '*.log\\n' > .gitignore; echo person > person.txt; echo mine > mine.log")
+    sh(command(0, -1))
+    sh("git add . && git commit -qm first")
 
 
-def check(desk: AgentDesk, numbers: set[int]) -> int:
-    """Check that the tree shows one of some numbers, and only that; return it."""
-    tree = desk.tree()
+def shown_in(tree: Mapping[str, str], numbers: set[int]) -> int:
+    """Check that a tree shows one of some numbers, and only that; return it."""
     shown = {
         int(tree[path].split("'")[1].removesuffix("\\n"))
         for path in ("a.txt", "b.txt", "c.txt", "d.txt", "sub/e.txt")
@@ -57,6 +56,12 @@ def check(desk: AgentDesk, numbers: set[int]) -> int:
     expected = {path: text.replace("\n", "\\n") for path, text in expected.items()}
     if set(tree) != paths or any(tree[path] != text for path, text in expected.items()):
         raise AssertionError(f"torn at {number}: {tree}")
+    return number
+
+
+def check(desk: AgentDesk, numbers: set[int]) -> int:
+    """Check that the workspace shows one of some numbers, and that no call is open."""
+    number = shown_in(desk.tree(), numbers)
     if desk.files.contents.open_calls():
         raise AssertionError("an open call is left")
     if litter := [each.name for each in desk.undo.glob("*.part")]:
@@ -163,7 +168,7 @@ def checked(folder: Path, numbers: set[int]) -> tuple[int, list[str]]:
 
 def at(folder: Path, step: str, *, fails: bool) -> None:
     desk = AgentDesk(folder)
-    lay_out(desk)
+    lay_out(desk.sh)
     desk.close()
     has_run, _ = life(folder, 1, 0, fails=fails, step=step)
     number, reports = checked(folder, {0, 1} if has_run else {0})
@@ -175,7 +180,7 @@ def at_random(folder: Path, rounds: int, seed: int) -> None:
     # Seconds; as a machine is fast or slow, they become what a call takes there.
     longest = {"start": 0.5, "begun": 0.1, "ended": 0.2}
     desk = AgentDesk(folder)
-    lay_out(desk)
+    lay_out(desk.sh)
     desk.close()
     former, counts = 0, {"put back": 0, "reported": 0, "kept": 0, "not begun": 0}
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -206,7 +211,7 @@ def main() -> None:
             place = folder_ / str(fails)
             place.mkdir()
             desk = AgentDesk(place)
-            lay_out(desk)
+            lay_out(desk.sh)
             desk.close()
             found: list[str] = []
             life(place, 1, 0, fails=fails, seen=found.append)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +161,22 @@ def test_an_event_that_cannot_be_read_refuses_the_call(ruled: Workspace) -> None
 def test_arguments_that_do_not_fit_are_refused(ruled: Workspace) -> None:
     event = ruled.event("PreToolUse", "Bash", arguments={"cmd": "ls"})
     assert ruled.decision(event)["permissionDecision"] == "deny"
+
+
+def test_a_call_begins_after_the_put_back_of_the_one_before(hooked: Workspace) -> None:
+    file = hooked.folder / "f.txt"
+    file.write_text("one")
+    event = hooked.event("PreToolUse", "Bash", arguments={"command": "?"})
+    assert hooked.decision(event) == {}
+    # Its end waits for the process that it leaves, and the agent may give up its hook before.
+    line = "echo two > f.txt; sleep 0.8 >/dev/null 2>&1 &"
+    subprocess.run(["bash", "-c", line], cwd=hooked.folder, check=True)
+    with ThreadPoolExecutor() as pool:
+        ended = pool.submit(hooked.decision, after(event, error="Exit code 1"))
+        time.sleep(0.4)
+        assert hooked.bash("ls") == {}
+        assert "f.txt went back" in ended.result()["additionalContext"]
+        assert file.read_text() == "one"
 
 
 # --- A person decides
