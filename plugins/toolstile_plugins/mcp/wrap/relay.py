@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from uuid import uuid4
 import anyio
 import mcp_types as types
 from mcp.client._transport import TransportStreams
+from mcp.shared.dispatcher import CallOptions, DispatchContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
@@ -27,7 +28,8 @@ from mcp.shared.inbound import (
     mcp_param_headers,
     x_mcp_header_map,
 )
-from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from toolstile_hookspecs import (
@@ -90,16 +92,12 @@ IN_USE: Final = "A request with this id is being answered. Send a new id."
 UNKNOWN: Final = "The tool {!r} is unknown. List the tools."
 UNREADABLE: Final = "[a result that does not fit the protocol; it was passed on unchanged]"
 
-Answer = types.JSONRPCResponse | types.JSONRPCError
-Waiting = tuple[asyncio.Future[types.JSONRPCRequest], asyncio.Task[None]]
-"""A call that waits for the client's input, and its task."""
-
 
 @dataclass(slots=True)
 class _Client:
     """The client of a request, in place of the SDK's session."""
 
-    relay: Relay
+    sends: JSONRPCDispatcher
     client_capabilities: types.ClientCapabilities | None
     can_send_request: bool = True
 
@@ -108,29 +106,23 @@ class _Client:
 
     async def elicit_form(self, question: str, form: Json, _: object) -> types.ElicitResult:
         params = {"message": question, "requestedSchema": form}
-        answer = await self.relay.ask_client("elicitation/create", params)
-        if isinstance(answer, types.JSONRPCError):
-            raise MCPError.from_jsonrpc_error(answer)
-        return types.ElicitResult.model_validate(answer.result)
+        answer = await self.sends.send_raw_request("elicitation/create", params)
+        return types.ElicitResult.model_validate(answer)
 
 
 @dataclass(slots=True)
 class _Context:
     """A request of the client, in place of the SDK's context."""
 
-    message: types.JSONRPCRequest
+    request_id: types.RequestId
+    params: Json
     session: _Client
     protocol_version: str
     request: None = None
-    answer: Answer | None = None  # the server's own answer, once it has come
-
-    @property
-    def request_id(self) -> types.RequestId:
-        return self.message.id
-
-    @property
-    def params(self) -> Json:
-        return self.message.params or {}
+    task: asyncio.Task[Json] | None = None  # of a call
+    question: asyncio.Future[Json] | None = None  # of the server to the client
+    repeated: asyncio.Future[Json] | None = None  # the params with the client's answer
+    answer: Json | MCPError | None = None  # the server's own answer, once it has come
 
     @property
     def meta(self) -> Json:
@@ -153,136 +145,96 @@ class Relay:
         self._tools = WrappedTools(name, settings, pins, allowed, self._send)
         self._caller = Caller(host.dialect(DIALECT), host.clock, serve)
         self._session = ServedSession(executors_of(host)(None, None))
-        self._initialized: Json = {}  # the client's params of `initialize`
+        self._capabilities: object = None  # of a client of the older era
         self._version = ""  # the version of the older era that the server has chosen
         self._is_listed = False
         self._listing = asyncio.Lock()
-        self._asked: dict[types.RequestId, asyncio.Future[Answer]] = {}
-        self._awaited: dict[types.RequestId, asyncio.Future[Answer]] = {}
-        self._continued: dict[str, Waiting] = {}
-        self._running: dict[types.RequestId, asyncio.Task[None]] = {}
+        self._running: dict[types.RequestId, _Context] = {}
+        self._continued: dict[str, _Context] = {}
+        """Calls that wait for the client's answer to a question of the server."""
         self._loop = asyncio.get_running_loop()
-        self._client: Outgoing
-        self._server: Any
+        self._client: JSONRPCDispatcher
+        self._server: JSONRPCDispatcher
 
     async def run(self, client: tuple[Incoming, Outgoing], server: TransportStreams) -> str | None:
         """Pass messages until one side leaves; return why the server has, None for the client."""
-        (come, self._client), (messages, self._server) = client, server
+        self._client, self._server = JSONRPCDispatcher(*client), JSONRPCDispatcher(*server)
         await asyncio.to_thread(self._host.register, self._tools, PLUGIN)
+        hearing = asyncio.create_task(self._server.run(self._of_server, self._heard))
+        reading = asyncio.create_task(self._client.run(self._of_client, self._said))
         try:
-            reading = asyncio.create_task(self._each(come, self._of_client))
-            hearing = asyncio.create_task(self._each(messages, self._of_server))
             await asyncio.wait([reading, hearing], return_when=asyncio.FIRST_COMPLETED)
-            fault: str | None = "it has ended"
-            if reading.done():
-                error = reading.exception()
-                fault = None if error is None else told(error) or "it does not read its input"
-            for future in self._awaited.values():
-                if not future.done():
-                    future.set_exception(EffectUnknownError(ENDED))
-            running = {*self._running.values()}
-            if fault is not None and running:
-                await asyncio.wait(running, timeout=TO_ANSWER)
-            for task in (reading, hearing, *running):
-                task.cancel()
-            await asyncio.gather(reading, hearing, *running, return_exceptions=True)
-            return fault
+            calls = {each.task for each in self._running.values() if each.task is not None}
+            if not reading.done() and calls:
+                await asyncio.wait(calls, timeout=TO_ANSWER)
+            return None if reading.done() else "it has ended"
         finally:
+            hearing.cancel()
+            for context in (*self._running.values(), *self._continued.values()):
+                if context.task is not None:
+                    context.task.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
             await self._caller.finish()
             self._session.end()
             await asyncio.to_thread(self._host.unregister, PLUGIN)
 
-    async def ask_client(self, method: str, params: Json) -> Answer:
-        """Return the client's answer to a request; a cancelled one is withdrawn."""
-        # Unguessable, because a server that chose the same id could take the answer for its own.
-        id_ = uuid4().hex
-        future: asyncio.Future[Answer] = self._loop.create_future()
-        self._asked[id_] = future
-        try:
-            await self._to_client(
-                types.JSONRPCRequest(jsonrpc="2.0", id=id_, method=method, params=params)
-            )
-            return await future
-        except asyncio.CancelledError:
-            gone = types.JSONRPCNotification(
-                jsonrpc="2.0", method=CANCELLED, params={"requestId": id_}
-            )
-            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                await self._to_client(gone)
-            raise
-        finally:
-            del self._asked[id_]
-
     # --- Both directions
 
-    async def _each(
-        self, stream: Any, take: Callable[[types.JSONRPCMessage], Coroutine[Any, Any, None]]
-    ) -> None:
-        with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            while True:
-                item = await stream.receive()
-                if isinstance(item, SessionMessage):
-                    await take(item.message)
+    async def _of_client(self, asked: DispatchContext[Any], method: str, params: Any) -> Json:
+        """Return the answer to a request of the client."""
+        id_, given = cast("types.RequestId", asked.request_id), cast("Json", params or {})
+        if id_ in self._running:
+            raise MCPError(types.INVALID_REQUEST, IN_USE)
+        try:
+            if method == "tools/list":
+                return await self._shown(self._context(id_, given))
+            if method == "tools/call":
+                return await self._called(id_, given)
+            # A client may know what answers it by the id of its request.
+            answer = await self._ask_server(method, params, id_)
+        except ValidationError as error:
+            raise MCPError(types.INVALID_PARAMS, where_wrong(error)) from error
+        except MCPError:
+            raise
+        except Exception as error:
+            log.exception("A request of the client cannot be answered.")
+            told_ = str(error) if isinstance(error, ToolstileError) else type(error).__name__
+            raise MCPError(types.INTERNAL_ERROR, told_) from error
+        if method == "initialize":
+            self._capabilities = given.get("capabilities")
+            self._version = str(answer.get("protocolVersion", ""))
+        return answer
 
-    async def _of_client(self, message: types.JSONRPCMessage) -> None:
-        match message:
-            case types.JSONRPCRequest(id=id_) if id_ in self._running or id_ in self._awaited:
-                await self._refuse(id_, types.INVALID_REQUEST, IN_USE)
-            case types.JSONRPCRequest(method="tools/call") if (
-                waiting := self._continued.pop(_key(message.params or {}), None)
-            ) is not None and not waiting[0].done():
-                # The call continues that has led to the server's question.
-                waiting[0].set_result(message)
-                self._track(message.id, waiting[1])
-            case types.JSONRPCRequest(method="tools/list" | "tools/call"):
-                task = asyncio.create_task(self._answer(self._context(message)))
-                self._track(message.id, task)
-            case types.JSONRPCResponse() | types.JSONRPCError() if message.id in self._asked:
-                _settle(self._asked, message)
-            case _:
-                if isinstance(message, types.JSONRPCRequest) and message.method == "initialize":
-                    self._initialized = {**(message.params or {}), "id": message.id}
-                await self._to_server(message)
-                if isinstance(message, types.JSONRPCNotification) and message.method == CANCELLED:
-                    running = self._running.get((message.params or {}).get("requestId", ""))
-                    if running is not None:
-                        running.cancel()
+    async def _said(self, _: object, method: str, params: Any) -> None:
+        """Pass a notification of the client on; cancelling a request passes on by itself."""
+        if method != CANCELLED:
+            await self._server.notify(method, params, {"headers": self._headers(method, params)})
 
-    def _track(self, id_: types.RequestId, task: asyncio.Task[None]) -> None:
-        self._running[id_] = task
-        task.add_done_callback(lambda _: self._running.pop(id_, None))
+    async def _of_server(self, _: object, method: str, params: Any) -> Json:
+        return await self._client.send_raw_request(method, params)
 
-    async def _of_server(self, message: types.JSONRPCMessage) -> None:
-        match message:
-            case types.JSONRPCResponse() | types.JSONRPCError() if message.id in self._awaited:
-                _settle(self._awaited, message)
-                return
-            case types.JSONRPCResponse() if message.id == self._initialized.get("id"):
-                self._version = str(message.result.get("protocolVersion", ""))
-            case types.JSONRPCNotification() if message.method == CHANGED:
-                self._is_listed = False
-            case _:
-                pass
-        await self._to_client(message)
+    async def _heard(self, _: object, method: str, params: Any) -> None:
+        self._is_listed = self._is_listed and method != CHANGED
+        if method != CANCELLED:
+            await self._client.notify(method, params)
 
-    async def _to_client(self, message: types.JSONRPCMessage) -> None:
-        await self._client.send(SessionMessage(message))
+    async def _ask_server(
+        self, method: str, params: Any, id_: types.RequestId | None = None
+    ) -> Json:
+        """Return the server's answer; `EffectUnknownError` if the server ends before it."""
+        # Because a client may choose any number, an id of our own is none.
+        options: CallOptions = {"request_id": uuid4().hex if id_ is None else id_}
+        options["headers"] = self._headers(method, params)
+        try:
+            return await self._server.send_raw_request(method, params, options)
+        except MCPError as error:
+            if error.code == types.CONNECTION_CLOSED:
+                raise EffectUnknownError(ENDED) from error
+            raise
 
-    async def _to_server(self, message: types.JSONRPCMessage) -> None:
-        headers = self._headers(message)
-        metadata = ClientMessageMetadata(headers=headers) if headers else None
-        await self._server.send(SessionMessage(message, metadata))
-
-    async def _refuse(
-        self, id_: types.RequestId, code: int, text: str, data: object = None
-    ) -> None:
-        error = types.ErrorData(code=code, message=text, data=data)
-        await self._to_client(types.JSONRPCError(jsonrpc="2.0", id=id_, error=error))
-
-    def _headers(self, message: types.JSONRPCMessage) -> dict[str, str]:
+    def _headers(self, method: str, given: Json | None) -> dict[str, str]:
         """Return the headers of a message over HTTP; pipes ignore them."""
-        method = str(getattr(message, "method", ""))
-        params: Json = getattr(message, "params", None) or {}
+        params = given or {}
         meta: Json = params.get("_meta") or {}
         version = meta.get(types.PROTOCOL_VERSION_META_KEY)
         if version is None:
@@ -299,37 +251,20 @@ class Relay:
 
     # --- Tools
 
-    def _context(self, message: types.JSONRPCRequest) -> _Context:
-        meta: Json = (message.params or {}).get("_meta") or {}
-        said = meta.get(types.CLIENT_CAPABILITIES_META_KEY, self._initialized.get("capabilities"))
+    def _context(self, id_: types.RequestId, params: Json) -> _Context:
+        meta: Json = params.get("_meta") or {}
+        said = meta.get(types.CLIENT_CAPABILITIES_META_KEY, self._capabilities)
         capabilities = None
         with suppress(ValidationError):
             capabilities = types.ClientCapabilities.model_validate(said, by_name=False)
         version = meta.get(types.PROTOCOL_VERSION_META_KEY) or self._version
-        return _Context(message, _Client(self, capabilities), str(version))
+        return _Context(id_, params, _Client(self._client, capabilities), str(version))
 
-    async def _answer(self, context: _Context) -> None:
-        id_ = context.request_id
-        try:
-            answer: Json | Answer
-            if context.message.method == "tools/list":
-                refuse_cursor(context.params.get("cursor"))
-                answer = {**await self._list(context), "tools": self._tools.shown()}
-                answer.pop("nextCursor", None)
-            else:
-                answer = await self._call(context)
-        except MCPError as error:
-            await self._refuse(id_, error.code, error.message, error.data)
-        except ValidationError as error:
-            await self._refuse(id_, types.INVALID_PARAMS, where_wrong(error))
-        except Exception as error:
-            log.exception("A request of the client cannot be answered.")
-            told_ = str(error) if isinstance(error, ToolstileError) else type(error).__name__
-            await self._refuse(id_, types.INTERNAL_ERROR, told_)
-        else:
-            if isinstance(answer, dict):
-                answer = types.JSONRPCResponse(jsonrpc="2.0", id=context.request_id, result=answer)
-            await self._to_client(answer)
+    async def _shown(self, context: _Context) -> Json:
+        refuse_cursor(context.params.get("cursor"))
+        answer = {**await self._list(context), "tools": self._tools.shown()}
+        answer.pop("nextCursor", None)
+        return answer
 
     async def _list(self, context: _Context) -> Json:
         """Ask the server for all pages of its tools, and return the first page."""
@@ -342,21 +277,40 @@ class Relay:
                 meta = {key: value for key, value in context.meta.items() if key != "progressToken"}
                 params = {"_meta": meta, "cursor": cursors[-1]}
                 sent = {key: value for key, value in params.items() if value}
-                request = types.JSONRPCRequest(
-                    jsonrpc="2.0", id=uuid4().hex, method="tools/list", params=sent
-                )
-                answer = await self._ask_server(request)
-                if isinstance(answer, types.JSONRPCError):
+                try:
+                    pages.append(await self._ask_server("tools/list", sent))
+                except MCPError:
                     self._is_listed = False
-                    raise MCPError.from_jsonrpc_error(answer)
-                pages.append(answer.result)
-                if not (cursor := answer.result.get("nextCursor")):
+                    raise
+                if not (cursor := pages[-1].get("nextCursor")):
                     break
                 cursors.append(str(cursor))
             await self._publish([tool for page in pages for tool in page.get("tools") or ()])
             return dict(pages[0])
 
-    async def _call(self, context: _Context) -> Json | Answer:
+    async def _called(self, id_: types.RequestId, params: Json) -> Json:
+        """Return the result of a call, or a question of the server to which its call waits."""
+        context = self._continued.pop(_key(params), None)
+        if context is not None and context.repeated is not None:
+            context.request_id = id_
+            context.repeated.set_result(params)
+        else:
+            context = self._context(id_, params)
+            context.task = asyncio.create_task(self._call(context))
+        assert context.task is not None  # noqa: S101 - begun above
+        context.question = self._loop.create_future()
+        self._running[id_] = context
+        try:
+            ended = [context.task, context.question]
+            done, _ = await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+            return done.pop().result()
+        except asyncio.CancelledError:
+            context.task.cancel()
+            raise
+        finally:
+            del self._running[id_]
+
+    async def _call(self, context: _Context) -> Json:
         # Another request may just ask for the list.
         if not self._is_listed or self._listing.locked():
             await self._list(context)
@@ -369,8 +323,11 @@ class Relay:
         if isinstance(ended, dict):
             return ended
         has_run = isinstance(ended, Outcome) and ended.status in {Status.SUCCEEDED, Status.FAILED}
-        if has_run and context.answer is not None:
-            return context.answer
+        answer = context.answer if has_run else None
+        if isinstance(answer, MCPError):
+            raise answer
+        if answer is not None:
+            return answer
         return {"resultType": "complete", **self._caller.result(ended)}
 
     async def _send(
@@ -392,8 +349,7 @@ class Relay:
         found = tools.standing.found(definition.name)
         if found is not None and found.digest != definition.digest:
             await self._publish(tools.listed)
-            changed = types.JSONRPCNotification(jsonrpc="2.0", method=CHANGED)
-            await self._to_client(changed)
+            await self._client.notify(CHANGED, None)
         if refused is not None:
             return ToolResult.error(refused)
         sent = {**asked.params, "name": definition.name}
@@ -402,19 +358,22 @@ class Relay:
             del sent["requestState"], sent["inputResponses"]
         if params != sent.get("arguments", {}):
             sent["arguments"] = params  # a person has edited them
-        answer = await self._ask_server(asked.message.model_copy(update={"params": sent}))
-        while (key := _question_in(answer, asked)) is not None:
-            # The server asks the client for input, and the client repeats the request with it.
-            again = self._loop.create_future()
-            self._continued[key] = again, self._running[asked.request_id]
-            await self._to_client(answer)
-            asked.message = await again
-            answer = await self._ask_server(asked.message)
-        asked.answer = answer
-        if isinstance(answer, types.JSONRPCError):
-            return ToolResult.error(f"{answer.error.message} (code {answer.error.code})")
         try:
-            result = types.CallToolResult.model_validate(answer.result, by_name=False)
+            answer = await self._ask_server("tools/call", sent, asked.request_id)
+            while answer.get("resultType") == "input_required" and asked.question is not None:
+                # The server asks the client for input, and the client repeats the request with it.
+                state = {"requestState": answer.get("requestState")}
+                asked.repeated = self._loop.create_future()
+                self._continued[_key({**asked.params, **state})] = asked
+                asked.question.set_result(answer)
+                asked.params = await asked.repeated
+                answer = await self._ask_server("tools/call", asked.params, asked.request_id)
+        except MCPError as error:
+            asked.answer = error
+            return ToolResult.error(f"{error.message} (code {error.code})")
+        asked.answer = answer
+        try:
+            result = types.CallToolResult.model_validate(answer, by_name=False)
         except ValidationError:
             return ToolResult.ok(Contents((TextContent(UNREADABLE),)))
         contents = contents_of(result, max_binary=tools.settings.max_binary)
@@ -424,33 +383,6 @@ class Relay:
         """Offer the tools that the server lists to the host."""
         await asyncio.to_thread(self._tools.meet, listed)
         await asyncio.to_thread(self._host.catalog.invalidate, PLUGIN)
-
-    async def _ask_server(self, request: types.JSONRPCRequest) -> Answer:
-        """Return the server's answer; `EffectUnknownError` if the server ends before it."""
-        future: asyncio.Future[Answer] = self._loop.create_future()
-        self._awaited[request.id] = future
-        try:
-            await self._to_server(request)
-            return await future
-        finally:
-            del self._awaited[request.id]
-
-
-def _settle(futures: Mapping[types.RequestId, asyncio.Future[Answer]], answer: Answer) -> None:
-    future = futures.get(cast("types.RequestId", answer.id))
-    # A peer may answer twice.
-    if future is not None and not future.done():
-        future.set_result(answer)
-
-
-def _question_in(answer: Answer, asked: _Context) -> str | None:
-    """Return the key of the request that will answer a server's question, None without one."""
-    if (
-        isinstance(answer, types.JSONRPCError)
-        or answer.result.get("resultType") != "input_required"
-    ):
-        return None
-    return _key({**asked.params, "requestState": answer.result.get("requestState")})
 
 
 def _key(params: Json) -> str:
