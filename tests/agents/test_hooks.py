@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,30 +25,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.agents]
 CLAUDE = "@anthropic-ai/claude-code@2.1.330"
 KEY = "played-model-of-loopback"
 PROMPT = "^\u276f"
-RULES = """\
-[[policies]]
-kind = "rule"
-effect = "deny"
-tools = ["Bash"]
-when = '"rm" in words(args.command)'
-reason = "Deletions are for the user."
-
-[[policies]]
-kind = "rule"
-effect = "ask"
-tools = ["Bash"]
-when = '"push" in words(args.command)'
-reason = "A push is for the user."
-
-[plugins.hook]
-protected = ["**/.env"]
-
-[plugins.inbox]
-path = "{state}/inbox.db"
-
-[plugins.record]
-file = "{state}/calls.jsonl"
-"""
 
 
 def bash(id_: str, command: str, **more: Any) -> ToolCall:
@@ -67,18 +42,8 @@ class Agent:
     def run(self, script: Reply | Sequence[Sequence[ToolCall]], *words: str) -> PlayedModel:
         """Run it until it ends; it may do everything that our hook lets it do."""
         with played(script if callable(script) else scripted(script)) as model:
-            done = subprocess.run(
-                self.command(*words),
-                cwd=self.workspace.folder,
-                env=self.environment(model.url),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=180,
-                check=False,
-            )
-        assert done.returncode == 0, done
-        self.result = json.loads(done.stdout)
+            said = self.workspace.run_agent(self.command(*words), self.environment(model.url))
+        self.result = json.loads(said)
         return model
 
     def command(self, *words: str) -> list[str]:
@@ -86,16 +51,14 @@ class Agent:
         return [*command, "--output-format", "json", "--permission-mode", "bypassPermissions"]
 
     def environment(self, model: str) -> dict[str, str]:
-        return {
-            "HOME": str(self.workspace.home),
-            "XDG_STATE_HOME": str(self.workspace.state),
-            "PATH": self.npm.environment()["PATH"],
+        own = {
             "ANTHROPIC_BASE_URL": model,
             "ANTHROPIC_API_KEY": KEY,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
             "IS_SANDBOX": "1",
         }
+        return self.workspace.agents_environment(self.npm.environment()["PATH"], **own)
 
     @contextmanager
     def at_terminal(
@@ -122,16 +85,10 @@ class Agent:
     def settings(self) -> Path:
         return self.workspace.folder / ".claude/settings.json"
 
-    def recorded(self) -> list[tuple[str, str]]:
-        file = self.workspace.state / "calls.jsonl"
-        lines = map(json.loads, file.read_text().splitlines())
-        calls = [line for line in lines if line["kind"] == "call"]
-        return [(call["envelope"]["tool"], call["status"]) for call in calls]
-
 
 @pytest.fixture
 def agent(npm: Npm, hooked: Workspace) -> Agent:
-    hooked.configure(RULES.format(state=hooked.state))
+    hooked.configure(hooked.rules())
     done = hooked.command("hook", "install", "claude-code")
     assert done.returncode == 0, done
     return Agent(npm, hooked)
@@ -167,7 +124,7 @@ def test_its_calls_pass_our_stages(agent: Agent) -> None:
     assert (folder / ".env").read_text() == "S=1\n"
     assert (folder / "new.txt").read_text() == "x"
     assert "Exit code 1" in read["toolu_fails"][0]
-    statuses = [status for tool, status in agent.recorded() if tool == "bash"]
+    statuses = [status for tool, status in agent.workspace.recorded() if tool == "bash"]
     assert statuses.count("denied") == 3
     assert statuses.count("error") == 1
     assert statuses.count("succeeded") == 3
@@ -187,7 +144,7 @@ def test_a_call_waits_in_the_inbox_and_is_resumed(agent: Agent) -> None:
     assert done.returncode == 0, done
     agent.run([], "--resume", agent.result["session_id"], "")
     assert (agent.workspace.folder / "pushed").exists()
-    assert agent.recorded()[-1] == ("bash", "succeeded")
+    assert agent.workspace.recorded()[-1] == ("bash", "succeeded")
 
 
 def test_a_sub_agent_is_refused(agent: Agent) -> None:
@@ -203,7 +160,7 @@ def test_a_sub_agent_is_refused(agent: Agent) -> None:
     read = agent.run(reply).read()
     assert "Deletions are for the user." in read["toolu_sub"][0]
     assert "again with the same arguments" in read["toolu_ask"][0]
-    assert ("agent", "succeeded") in agent.recorded()
+    assert ("agent", "succeeded") in agent.workspace.recorded()
 
 
 def test_a_call_that_it_refuses_itself_is_closed(agent: Agent) -> None:
@@ -212,7 +169,7 @@ def test_a_call_that_it_refuses_itself_is_closed(agent: Agent) -> None:
     agent.settings.write_text(json.dumps({**settings, **written}))
     agent.run([[bash("own", "touch x")]])
     assert not (agent.workspace.folder / "x").exists()
-    assert set(agent.recorded()) <= {("bash", "unknown")}
+    assert set(agent.workspace.recorded()) <= {("bash", "unknown")}
 
 
 def test_the_end_of_a_turn_is_refused_once(agent: Agent) -> None:

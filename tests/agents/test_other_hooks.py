@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,31 +16,8 @@ from tests.agents.test_hooks import break_hook
 from tests.node import Npm
 from tests.plugins.hook.hooked import Workspace
 
+SHELLS = '"Bash", "run_shell_command"'
 pytestmark = [pytest.mark.slow, pytest.mark.agents]
-
-RULES = """\
-[[policies]]
-kind = "rule"
-effect = "deny"
-tools = ["Bash", "run_shell_command"]
-when = '"delete" in words(args.command)'
-reason = "Deletions are for the user."
-
-[[policies]]
-kind = "rule"
-effect = "ask"
-tools = ["Bash", "run_shell_command"]
-when = '"push" in words(args.command)'
-
-[plugins.hook]
-protected = ["**/.env"]
-
-[plugins.inbox]
-path = "{state}/inbox.db"
-
-[plugins.record]
-file = "{state}/calls.jsonl"
-"""
 
 
 @dataclass
@@ -60,11 +36,7 @@ class Other(ABC):
 
     @property
     def environment(self) -> dict[str, str]:
-        return {
-            "HOME": str(self.workspace.home),
-            "XDG_STATE_HOME": str(self.workspace.state),
-            "PATH": self.npm.environment()["PATH"],
-        }
+        return self.workspace.agents_environment(self.npm.environment()["PATH"])
 
     @abstractmethod
     def prepare(self) -> None:
@@ -87,23 +59,11 @@ class Other(ABC):
 
         with played(script if callable(script) else in_order, type(self).form) as model:
             command, more = self.command(model.url)
-            done = subprocess.run(
-                command,
-                cwd=self.workspace.folder,
-                env={**self.environment, **more},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=180,
-                check=False,
-            )
-        assert done.returncode == 0, done
+            self.workspace.run_agent(command, {**self.environment, **more})
         return model
 
     def recorded(self) -> list[str]:
-        file = self.workspace.state / "calls.jsonl"
-        lines = map(json.loads, file.read_text().splitlines())
-        return [line["status"] for line in lines if line["kind"] == "call"]
+        return [status for _, status in self.workspace.recorded()]
 
 
 class CodexAgent(Other):
@@ -159,7 +119,7 @@ class GeminiAgent(Other):
 def agent(request: pytest.FixtureRequest, npm: Npm, hooked: Workspace) -> Other:
     made: Other = request.param(npm, hooked)
     made.prepare()
-    hooked.configure(RULES.format(state=hooked.state))
+    hooked.configure(hooked.rules(SHELLS, deletes="delete"))
     done = hooked.command("hook", "install", made.name, "--user")
     assert done.returncode == 0, done
     return made
@@ -243,7 +203,7 @@ def test_a_hook_that_is_broken_lets_no_call_run(agent: Other, how: str, tmp_path
 def test_codex_starts_no_shell_to_type_into(npm: Npm, hooked: Workspace) -> None:
     agent = CodexAgent(npm, hooked)
     agent.prepare()
-    hooked.configure(RULES.format(state=hooked.state))
+    hooked.configure(hooked.rules(SHELLS, deletes="delete"))
     assert hooked.command("hook", "install", "codex", "--user").returncode == 0
 
     def reply(results: list[str]) -> Step | None:

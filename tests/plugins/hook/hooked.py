@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,6 +18,31 @@ from typing import Any
 from toolstile_plugins.hook.agents import ClaudeCode
 from toolstile_plugins.hook.client import folder_of
 from toolstile_plugins.hook.install import command_for
+
+RULES = """\
+[[policies]]
+kind = "rule"
+effect = "deny"
+tools = [{tools}]
+when = '"{deletes}" in words(args.command)'
+reason = "Deletions are for the user."
+
+[[policies]]
+kind = "rule"
+effect = "ask"
+tools = [{tools}]
+when = '"push" in words(args.command)'
+reason = "A push is for the user."
+
+[plugins.hook]
+protected = ["**/.env"]
+
+[plugins.inbox]
+path = "{state}/inbox.db"
+
+[plugins.record]
+file = "{state}/calls.jsonl"
+"""
 
 _ids = count()
 
@@ -50,6 +75,36 @@ class Workspace:
 
     def configure(self, text: str) -> None:
         (self.folder / "toolstile.toml").write_text(text)
+
+    def rules(self, tools: str = '"Bash"', deletes: str = "rm") -> str:
+        """Return a configuration that denies a word in commands, asks about pushes, and records."""
+        return RULES.format(tools=tools, deletes=deletes, state=self.state)
+
+    def recorded(self) -> list[tuple[str, str]]:
+        """Return the tool and the status of each recorded call."""
+        file = self.state / "calls.jsonl"
+        lines = map(json.loads, file.read_text().splitlines() if file.exists() else ())
+        calls = [line for line in lines if line["kind"] == "call"]
+        return [(call["envelope"]["tool"], call["status"]) for call in calls]
+
+    def agents_environment(self, path: str, **more: str) -> dict[str, str]:
+        """Return the environment of an agent that finds its programs by a path."""
+        return {"HOME": str(self.home), "XDG_STATE_HOME": str(self.state), "PATH": path, **more}
+
+    def run_agent(self, command: Sequence[str], environment: Mapping[str, str]) -> str:
+        """Run an agent without a terminal until it ends, and return its output."""
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        assert done.returncode == 0, done
+        return done.stdout
 
     def event(self, name: str, tool: str = "", **more: Any) -> dict[str, Any]:
         """Return an event of Claude Code; `arguments` are the tool's."""

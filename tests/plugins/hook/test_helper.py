@@ -15,44 +15,11 @@ from tests.plugins.hook.hooked import Workspace
 
 pytestmark = pytest.mark.slow
 
-RULES = """\
-[[policies]]
-kind = "rule"
-effect = "deny"
-tools = ["Bash"]
-when = '"rm" in words(args.command)'
-reason = "Deletions are for the user."
-
-[[policies]]
-kind = "rule"
-effect = "ask"
-tools = ["Bash"]
-when = '"push" in words(args.command)'
-reason = "A push is for the user."
-
-[plugins.hook]
-protected = ["**/.env"]
-
-[plugins.inbox]
-path = "{folder}/inbox.db"
-
-[plugins.record]
-file = "{folder}/calls.jsonl"
-"""
-
 
 @pytest.fixture
 def ruled(hooked: Workspace) -> Workspace:
-    hooked.configure(RULES.format(folder=hooked.state))
+    hooked.configure(hooked.rules())
     return hooked
-
-
-def recorded(workspace: Workspace) -> list[tuple[str, str]]:
-    """Return the tool and the status of each recorded call."""
-    file = workspace.state / "calls.jsonl"
-    lines = map(json.loads, file.read_text().splitlines() if file.exists() else ())
-    calls = [line for line in lines if line["kind"] == "call"]
-    return [(call["envelope"]["tool"], call["status"]) for call in calls]
 
 
 def after(event: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -81,14 +48,14 @@ def test_a_rule_denies_with_its_reason(ruled: Workspace) -> None:
         "permissionDecision": "deny",
         "permissionDecisionReason": "Deletions are for the user.",
     }
-    assert recorded(ruled) == [("bash", "denied")]
+    assert ruled.recorded() == [("bash", "denied")]
 
 
 def test_a_policy_over_commands_denies_and_asks(ruled: Workspace) -> None:
     pytest.importorskip("tree_sitter_bash")
     lists = 'deny = ["curl *"]\nask = ["make *"]\nallow = ["ls *"]\n'
     table = f'kind = "command"\ntools = ["Bash"]\n{lists}'
-    ruled.configure(f"{RULES.format(folder=ruled.state)}\n[[policies]]\n{table}")
+    ruled.configure(f"{ruled.rules()}\n[[policies]]\n{table}")
     decisions = {line: ruled.bash(line) for line in ("ls && curl x", "cd x; make all", "ls")}
     verdicts = [each.get("permissionDecision") for each in decisions.values()]
     assert verdicts == ["deny", "defer", None]
@@ -97,7 +64,7 @@ def test_a_policy_over_commands_denies_and_asks(ruled: Workspace) -> None:
 def test_a_call_of_our_own_server_passes_by(ruled: Workspace) -> None:
     event = ruled.event("PreToolUse", "mcp__toolstile__write_file", arguments={})
     assert ruled.decision(event) == {}
-    assert recorded(ruled) == []
+    assert ruled.recorded() == []
 
 
 def test_the_end_of_a_call_is_recorded(ruled: Workspace) -> None:
@@ -112,7 +79,7 @@ def test_the_end_of_a_call_is_recorded(ruled: Workspace) -> None:
         after(bad, error="Exit code 1"),
     ]
     assert [ruled.decision(end) for end in ends] == [{}, {}, {}]
-    assert recorded(ruled) == [("bash", "cancelled"), ("bash", "succeeded"), ("bash", "error")]
+    assert ruled.recorded() == [("bash", "cancelled"), ("bash", "succeeded"), ("bash", "error")]
 
 
 @pytest.mark.parametrize(
@@ -129,19 +96,19 @@ def test_a_call_without_an_end_is_closed_as_unknown(ruled: Workspace, end: Any) 
     event = ruled.event("PreToolUse", "Bash", arguments={"command": "ls"}, id="toolu_x")
     ruled.decision(event)
     assert ruled.decision({**ruled.event("Stop"), **end}) == {}
-    assert recorded(ruled) == [("bash", "unknown")]
+    assert ruled.recorded() == [("bash", "unknown")]
     # Its end comes too late, and changes nothing.
     assert ruled.decision(after(event, tool_response={})) == {}
-    assert len(recorded(ruled)) == 1
+    assert len(ruled.recorded()) == 1
 
 
 def test_the_end_of_another_agent_closes_nothing(ruled: Workspace) -> None:
     ruled.decision(ruled.event("PreToolUse", "Bash", arguments={"command": "ls"}, agent_id="a1"))
     ruled.decision(ruled.event("Stop", stop_hook_active=False))
     ruled.decision(ruled.event("SubagentStop", agent_id="a2"))
-    assert recorded(ruled) == []
+    assert ruled.recorded() == []
     ruled.decision(ruled.event("SubagentStop", agent_id="a1"))
-    assert recorded(ruled) == [("bash", "unknown")]
+    assert ruled.recorded() == [("bash", "unknown")]
 
 
 def test_ends_that_were_never_begun_and_strange_events_change_nothing(ruled: Workspace) -> None:
@@ -190,7 +157,7 @@ def test_at_a_terminal_the_agent_asks(ruled: Workspace) -> None:
         "permissionDecisionReason": "A push is for the user.",
     }
     ruled.decision(after(event, tool_response={"stdout": ""}))
-    assert recorded(ruled) == [("bash", "succeeded")]
+    assert ruled.recorded() == [("bash", "succeeded")]
 
 
 def test_at_a_terminal_a_refused_call_ends_as_unknown(ruled: Workspace) -> None:
@@ -198,7 +165,7 @@ def test_at_a_terminal_a_refused_call_ends_as_unknown(ruled: Workspace) -> None:
     event = ruled.event("PreToolUse", "Bash", arguments={"command": "git push"})
     ruled.decision(event)
     ruled.decision(ruled.event("PostToolBatch", tool_calls=[{"tool_use_id": event["tool_use_id"]}]))
-    assert recorded(ruled) == [("bash", "unknown")]
+    assert ruled.recorded() == [("bash", "unknown")]
 
 
 def test_in_print_mode_the_call_is_deferred_and_resumed(ruled: Workspace) -> None:
@@ -212,7 +179,7 @@ def test_in_print_mode_the_call_is_deferred_and_resumed(ruled: Workspace) -> Non
     approve(ruled, ticket)
     assert ruled.decision(event) == {}
     ruled.decision(after(event, tool_response={"stdout": ""}))
-    assert [status for _, status in recorded(ruled)] == ["pending", "succeeded"]
+    assert [status for _, status in ruled.recorded()] == ["pending", "succeeded"]
     # The approval was for one call.
     other = ruled.event("PreToolUse", "Bash", arguments={"command": "git push"})
     assert ruled.decision(other)["permissionDecision"] == "defer"
@@ -255,7 +222,7 @@ def test_an_unknown_tool_asks(ruled: Workspace) -> None:
 
 
 def test_configuration_names_a_tool_of_another_server(ruled: Workspace) -> None:
-    text = RULES.format(folder=ruled.state)
+    text = ruled.rules()
     ruled.configure(f"{text}\n[tools.mcp__github__list]\nrequires_confirmation = false\n")
     event = ruled.event("PreToolUse", "mcp__github__list", arguments={})
     assert ruled.decision(event) == {}
@@ -296,7 +263,7 @@ def test_a_plugin_that_replaces_a_result_is_heard(ruled: Workspace) -> None:
 
 
 def test_the_end_of_a_turn_is_refused_once_in_a_row(ruled: Workspace) -> None:
-    text = RULES.format(folder=ruled.state)
+    text = ruled.rules()
     checker = '[[plugins.agent.task_completion]]\nkind = "tools_called"\nnames = ["edit"]\n'
     ruled.configure(f"{text}\n{checker}")
     end = ruled.event("Stop", stop_hook_active=False, last_assistant_message="done")
@@ -316,7 +283,7 @@ def test_the_end_of_a_turn_is_refused_once_in_a_row(ruled: Workspace) -> None:
 
 
 def test_feedback_follows_a_result(ruled: Workspace) -> None:
-    text = RULES.format(folder=ruled.state)
+    text = ruled.rules()
     provider = (
         '[[plugins.agent.feedback_providers]]\nkind = "static"\ntext = "Run the tests."\n'
         "every_n_calls = 2\n"
