@@ -289,7 +289,7 @@ def test_mappings_and_sequences_of_every_kind_are_written(kind):
 def test_a_mapping_is_taken_as_a_provider_would_have_sent_it():
     assert as_json({"a": [1]}) == '{"a": [1]}'
     # Of plain values, likewise, in less time.
-    assert as_json({"a": 1, 2: "\u00e9\0", "c": True}) == b'{"a":1,"2":"\xc3\xa9\\u0000","c":true}'
+    assert as_json({"a": 1, 2: "\u00e9\0", "c": True}) == '{"a":1,"2":"\u00e9\\u0000","c":true}'
     assert as_json("{}") == "{}"
     assert as_json(b"{}") == b"{}"
 

@@ -164,7 +164,7 @@ def as_json(arguments: object) -> str | bytes:
         if type(arguments) is dict and _PLAIN.issuperset(
             map(type, (*arguments, *arguments.values()))
         ):
-            return pydantic_core.to_json(arguments)  # in half the time
+            return pydantic_core.to_json(arguments).decode()  # in half the time
         return _ENCODER.encode(arguments)
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolValidationError(not_json(why_unwritable(error))) from None
