@@ -28,7 +28,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.execution.children import SharedBudget
 
 _NOT_KEPT: Final = (
-    "The child {!r} of {} cannot have session='own', because a session of its own would be kept "
+    "The child {!r} of {} cannot have session='own', because such a session would be kept "
     "even if the transaction is not. Use session='share' or 'fork', or make the child of the "
     "executor."
 )

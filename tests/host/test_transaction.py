@@ -202,7 +202,7 @@ def test_nothing_remains_of_one_that_is_given_up(tools, watcher, how):
 
 OVER = (
     "The transaction 'a trip' did not end within 0.2 seconds, so nothing of it is kept. Begin "
-    "another one with more time, or with fewer calls."
+    "one again with more time, or with fewer calls."
 )
 
 

@@ -138,7 +138,7 @@ class TransactionRoot(ActiveCall):
         deadline = None
         if timeout is not None:
             late = f"The transaction {title!r} did not end within {counted(timeout, 'second')}, so "
-            late += "nothing of it is kept. Begin another one with more time, or with fewer calls."
+            late += "nothing of it is kept. Begin one again with more time, or with fewer calls."
             deadline = replace(Deadline.after(timeout, clock=executor.clock), reason=late)
         super().__init__(executor, ToolCall("transaction", deadline=deadline))
         self.stops_before = executor.engine.gate.seen()

@@ -77,7 +77,7 @@ def note_undo(call: ActiveCall, parts: list[Any], wanted: list[Any]) -> Staged:
 
 
 def take_back(call: ActiveCall, notes: Iterable[UndoNote], *, keep: bool) -> Any:
-    """Undo calls, the newest first, on the branch of another one.
+    """Undo calls, the newest first, on the branch of another call.
 
     Returns the names of the values that went back, by the ids of their calls, and the values that
     stay. With `keep`, values stay that others have changed since, and a call may stay whole.

@@ -43,7 +43,7 @@ class ReservingResources:
 
     @deferred_interrupts()
     def give_back(self) -> None:
-        """Return all reservations; one that cannot be returned counts on, and is logged."""
+        """Return all reservations; a failed return is logged, and the reservation counts on."""
         while self.taken:
             counter, id_ = self.taken.pop()
             try:

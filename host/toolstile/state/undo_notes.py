@@ -18,7 +18,7 @@ from toolstile_hookspecs.execution.undo import Difference, SliceChange, UndoNote
 from toolstile_hookspecs.stored_names import is_of_policy, stored_names
 from toolstile_hookspecs.support.text import counted
 
-SHORT: Final = 200  # characters of JSON up to which it stands for a digest, which takes longer
+SHORT: Final = 200  # most characters of JSON that stand for a digest, which takes longer
 MANY: Final = 64  # notes from which on the oldest are dropped, once they are too old
 
 

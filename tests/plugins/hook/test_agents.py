@@ -1,4 +1,4 @@
-"""Events and answers in the forms of Codex and Gemini CLI; those of Claude Code are played."""
+"""Events and answers in the forms of Codex and Gemini CLI; Claude Code's are played."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_a_row_that_others_refer_to_stays_and_so_do_theirs(tools, elsewhere, dum
     assert kept.startswith(f"Nothing was undone. These values stay, because {told}")
     assert dump() == before
     elsewhere("DELETE FROM visit")
-    # The call is the last one that stands, because nothing of it went back.
+    # The call stands, and is the last, because nothing of it went back.
     assert_ok(tools.executor.undo())
 
 

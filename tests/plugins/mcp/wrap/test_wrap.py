@@ -43,7 +43,7 @@ def env(tmp_path):
 
 @pytest.fixture
 def marks(tmp_path):
-    """Return what has reached the server, without the names of notifications."""
+    """Return all that has reached the server, without the names of notifications."""
 
     def marks() -> list[str]:
         mark = tmp_path / "mark"

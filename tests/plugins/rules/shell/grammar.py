@@ -1,4 +1,4 @@
-"""A grammar of shell lines in which every program is a canary, and random lines of it."""
+"""A grammar of shell lines whose every program is a canary, and random lines of it."""
 
 from __future__ import annotations
 

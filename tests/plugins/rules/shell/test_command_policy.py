@@ -279,7 +279,7 @@ def test_without_its_library_the_policy_names_the_extra(monkeypatch):
     lines._grammar.cache_clear()
 
 
-# --- Ways around, and lines that harm nobody
+# --- Ways around, and harmless lines
 
 
 def test_no_way_around_is_allowed():
