@@ -141,9 +141,9 @@ CORE_LINES = 3636 + 150
 """The second number is for transactions, cards, children, undo, and the hook of `status`."""
 MAX_LINES = {
     "toolstile_hookspecs": 17784 + 519,
-    "toolstile": 19835 + 1432,
+    "toolstile": 19835 + 1430,
     "toolstile_cli": 5845 + 47,
-    "toolstile_plugins": 55305 + 1935 + 5685,
+    "toolstile_plugins": 55305 + 1936 + 5685,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

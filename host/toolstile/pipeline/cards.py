@@ -19,7 +19,7 @@ from toolstile.pipeline.approval import (
     use_up_now,
 )
 from toolstile.pipeline.batch import BatchOrder, Milestone
-from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.call import SUCCEEDED, ActiveCall
 from toolstile.pipeline.commit import undo
 from toolstile.pipeline.failures import CallRejected
 from toolstile.resources.exclusive import OneShotGate
@@ -119,12 +119,10 @@ class Card(BatchOrder):
 
     def leave(self) -> None:
         """Forget the calls, which have all ended."""
-        others = (each for each in self.calls if each.plan and each not in self._parts)
-        changing = (each for each in others if each.tool.category != "read")
-        kept = (each for each in changing if each.status is Status.SUCCEEDED)
+        rest = (each for each in self.calls if each.status is SUCCEEDED and each not in self._parts)
+        kept = (each for each in rest if each.plan and each.tool.category != "read")
         if (names := [f"{each.name} ({each.call_made.wire_id})" for each in kept]) and self.work:
-            told = f" These calls are no part of it, and stay: {', '.join(names)}."
-            self.work.within.beside = told
+            self.work.within.beside = f" These other calls stay: {', '.join(names)}."
         self.calls = ()
 
     def _kept_together(self, call: ActiveCall) -> list[ActiveCall]:

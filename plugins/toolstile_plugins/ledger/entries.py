@@ -104,9 +104,10 @@ def is_undo_owed(entry: LedgerEntry) -> bool:
 
 
 def owed_in(host: HostHandle) -> StatusPart:
-    """Return the effects that are to be undone."""
+    """Return the effects that are to be undone, or whose undo runs."""
     with host.executor() as tools:
-        owed = [*filter(is_undo_owed, store_of(tools.resources.get(EffectLedger)).entries())]
+        entries = store_of(tools.resources.get(EffectLedger)).entries()
+        owed = [each for each in entries if is_undo_owed(each) or state_of(each) == "undoing"]
     lines = [
         f"Owed: the undo of {each.claim.tool_name}, {shown_time(each.claim.created_at)}: "
         f"{each.claim.key}"

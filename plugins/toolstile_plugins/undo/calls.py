@@ -58,7 +58,7 @@ def standing(notes: Iterable[UndoNote], also: Iterable[str] = ()) -> list[UndoNo
 def undoable(notes: Iterable[UndoNote]) -> StatusPart:
     """Return the calls of the last day, given the calls that can be undone."""
     since = datetime.now(UTC) - timedelta(days=1)
-    found = [note for note in notes if note.at >= since]
+    found = [note for note in notes if note.at >= since and note.goes_back]
     told = f"{counted(len(found), 'call')} of the last day; `toolstile undo --list` lists them."
     wire = [{"id": note.id, "tool": note.tool, "at": wire_time(note.at)} for note in found]
     return StatusPart("undoable", wire, [f"Can be undone: {told}"] if found else [])

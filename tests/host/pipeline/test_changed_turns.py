@@ -382,8 +382,8 @@ def test_a_turn_that_is_not_kept_names_the_calls_that_are(run, watcher):
     for each in (first, third):
         assert each.text == (
             "This turn was stopped: The prices are wrong. Its changes are rolled back. Do not "
-            "retry it: tell the user, or continue without it. These calls are no part of it, and "
-            f"stay: send ({sent.call.id})."
+            "retry it: tell the user, or continue without it. These other calls stay: "
+            f"send ({sent.call.id})."
         )
 
 

@@ -12,6 +12,8 @@ from tests.plugins.undo.desks import STORED, TOOLS, Desk
 
 from toolstile import Binding, Host, ToolCall, ToolContext, tool
 from toolstile_cli.main import main
+from toolstile_hookspecs.execution.undo import UndoNote
+from toolstile_plugins.undo.calls import undoable
 
 Command = Callable[..., tuple[int, str]]
 
@@ -166,6 +168,9 @@ def test_a_call_of_which_nothing_can_go_back_is_not_the_last(
         with host.executor(session_id="desk") as tools:
             made = tools.dispatch(ToolCall("ring")).call
 
+            (note,) = [each for each in tools.session[UndoNote].all() if each.id == made.id]
+
+    assert undoable([note]).items == []
     status, out = command(made.id, "--yes")
     assert status == 1
     assert "can go back, because these cannot be undone: Till." in out

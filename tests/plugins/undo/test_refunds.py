@@ -572,11 +572,13 @@ class TestRecovery:
         def reconcile() -> None:
             for words in ([], ["--json"]):
                 assert main([*words, "ledger", "reconcile"]) == 0
+            assert main(["--json", "status"]) == 0
 
         shop.before_refund = reconcile
         TestCalls.undo_all(shop)
-        told, wire = capsys.readouterr().out.splitlines()
+        told, wire, status = capsys.readouterr().out.splitlines()
         assert told.endswith("  pay  its undo runs elsewhere")
+        assert [each["state"] for each in json.loads(status)["owed"]] == ["undoing"]
         assert (json.loads(wire)["tool"], json.loads(wire)["found"]) == ("pay", "undoing")
 
     def test_the_alarm_of_an_owed_undo_says_how_it_is_tried_again(
