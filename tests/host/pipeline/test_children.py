@@ -624,7 +624,7 @@ def test_a_child_of_a_transaction_shares_its_session(tools: Executor) -> None:
     with tools.transaction("a trip") as work, pytest.raises(StateError) as refused:
         work.child("reader", session="own")
     assert str(refused.value) == (
-        "The child 'reader' of the transaction 'a trip' cannot have session='own', because a "
+        "The child 'reader' of the transaction 'a trip' cannot have session='own', because "
         "such a session would be kept even if the transaction is not. Use session='share' or "
         "'fork', or make the child of the executor."
     )
