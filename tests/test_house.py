@@ -143,7 +143,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17784 + 519,
     "toolstile": 19835 + 1430,
     "toolstile_cli": 5845 + 47,
-    "toolstile_plugins": 55305 + 1936 + 5685,
+    "toolstile_plugins": 55305 + 1936 + 5675,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

@@ -266,31 +266,24 @@ def _change_toml(document: Any, change: Change) -> None:
         del listed[0]
 
 
-@dataclass(slots=True)
-class _Node:
-    """A value in a text: its place, and its parts by key or index."""
-
-    start: int
-    end: int
-    parts: dict[str | int, _Node]
-
-
-def _node(plain: str, at: int) -> _Node:
-    """Return the value at a place of JSON that is known to be valid."""
-    if plain[at] not in "{[":
-        return _Node(at, _DECODE(plain, at)[1], {})
-    start, parts = at, dict[str | int, _Node]()
-    is_object, at = plain[at] == "{", _after_blanks(plain, at + 1)
+def _parts(plain: str, at: int) -> dict[str | int, int]:
+    """Return the places of the parts of a JSON object or array, by key or index."""
+    is_object, found = plain[at] == "{", dict[str | int, int]()
+    at = _after_blanks(plain, at + 1)
     while plain[at] not in "}]":
-        key: str | int = len(parts)
+        key: str | int = len(found)
         if is_object:
             key, at = _DECODE(plain, at)
             at = _after_blanks(plain, _after_blanks(plain, at) + 1)
-        parts[key] = _node(plain, at)
-        at = _after_blanks(plain, parts[key].end)
+        found[key] = at
+        at = _after_blanks(plain, _end(plain, at))
         if plain[at] == ",":
             at = _after_blanks(plain, at + 1)
-    return _Node(start, at + 1, parts)
+    return found
+
+
+def _end(plain: str, at: int) -> int:
+    return int(_DECODE(plain, at)[1])
 
 
 def _after_blanks(plain: str, at: int) -> int:
@@ -299,28 +292,25 @@ def _after_blanks(plain: str, at: int) -> int:
 
 def _changed_json(text: str, plain: str, changes: Sequence[Change]) -> str:
     edits: list[tuple[int, int, str]] = []
-    root = _node(plain, _after_blanks(plain, 0))
     for change in changes:
-        table = root
+        at = _after_blanks(plain, 0)
         for key in change.path:
-            table = table.parts[key]
-        program, listed = table.parts["command"], table.parts.get("args")
-        command, *new = map(_json, change.words)
-        edits.append((program.start, program.end, command))
+            at = _parts(plain, at)[key]
+        parts = _parts(plain, at)
+        program, listed = parts["command"], parts.get("args")
+        end = _end(plain, program)
+        command, *new = (json.dumps(word, ensure_ascii=False) for word in change.words)
+        edits.append((program, end, command))
         if listed is None:
-            edits.append((program.end, program.end, f', "args": [{", ".join(new)}]'))
+            edits.append((end, end, f', "args": [{", ".join(new)}]'))
             continue
-        old = [*listed.parts.values()]
-        start = old[0].start if old else listed.start + 1
+        old = [*_parts(plain, listed).values()]
+        start = old[0] if old else listed + 1
         if (fewer := len(old) - len(new)) > 0:
-            edits.append((start, old[fewer].start if new else old[-1].end, ""))
+            edits.append((start, old[fewer] if new else _end(plain, old[-1]), ""))
         else:
             told = ", ".join(new[: -len(old)] if old else new)
             edits.append((start, start, f"{told}, " if old and told else told))
     for start, end, told in sorted(edits, reverse=True):
         text = text[:start] + told + text[end:]
     return text
-
-
-def _json(word: str) -> str:
-    return json.dumps(word, ensure_ascii=False)
