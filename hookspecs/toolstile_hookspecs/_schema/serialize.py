@@ -161,10 +161,9 @@ def as_json(arguments: object) -> str | bytes:
     if isinstance(arguments, (str, bytes)):
         return arguments
     try:
-        if type(arguments) is dict and _PLAIN.issuperset(
-            map(type, (*arguments, *arguments.values()))
-        ):
-            return pydantic_core.to_json(arguments).decode()  # in half the time
+        given = cast("dict[object, object]", arguments) if type(arguments) is dict else {(): ()}
+        if _PLAIN.issuperset(map(type, (*given, *given.values()))):
+            return pydantic_core.to_json(given).decode()  # in half the time
         return _ENCODER.encode(arguments)
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolValidationError(not_json(why_unwritable(error))) from None
