@@ -140,10 +140,10 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 CORE_LINES = 3636 + 150
 """The second number is for transactions, cards, children, undo, and the hook of `status`."""
 MAX_LINES = {
-    "toolstile_hookspecs": 17784 + 519,
+    "toolstile_hookspecs": 17784 + 518,
     "toolstile": 19835 + 1430,
     "toolstile_cli": 5845 + 47,
-    "toolstile_plugins": 55305 + 1936 + 5675,
+    "toolstile_plugins": 55305 + 1936 + 5677,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

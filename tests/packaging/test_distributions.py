@@ -85,7 +85,7 @@ def test_wheel_carries_the_licence(built, wheel, dist_info, metadata):
 def test_wheel_declares_the_command_and_the_built_in_plugins(wheel, dist_info):
     entry_points = configparser.ConfigParser()
     entry_points.read_string(wheel.read(f"{dist_info}/entry_points.txt").decode())
-    groups = ("adapters", "completion", "dispatchers", "feedback", "sandboxes")
+    groups = ("adapters", "completion", "dispatchers", "feedback", "gates", "sandboxes")
     ours = {"toolstile", *(f"toolstile.{group}" for group in groups)}
     assert set(entry_points.sections()) == {"console_scripts", "llm", "pytest11", *ours}
     assert dict(entry_points["console_scripts"]) == {"toolstile": "toolstile_cli.main:main"}

@@ -167,7 +167,10 @@ class Relay:
             calls = {each.task for each in self._running.values() if each.task is not None}
             if not reading.done() and calls:
                 await asyncio.wait(calls, timeout=TO_ANSWER)
-            return None if reading.done() else "it has ended"
+            if not reading.done():
+                return "it has ended"
+            error = reading.exception()
+            return None if error is None else told(error)
         finally:
             hearing.cancel()
             for context in (*self._running.values(), *self._continued.values()):
@@ -289,7 +292,7 @@ class Relay:
             return dict(pages[0])
 
     async def _called(self, id_: types.RequestId, params: Json) -> Json:
-        """Return the result of a call, or a question of the server to which its call waits."""
+        """Return the result of a call, or a question of the server for the person at the client."""
         context = self._continued.pop(_key(params), None)
         if context is not None and context.repeated is not None:
             context.request_id = id_

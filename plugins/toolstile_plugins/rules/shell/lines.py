@@ -255,10 +255,9 @@ class _Commands:
                 inner.guarded(inner.add, SimpleCommand(tuple(words[at:])))
             elif not is_read_again or _PLAIN.fullmatch(word.text):
                 continue
-            elif at + 1 < len(words):
-                self._doubt("a further shell may read the words")
             else:
-                inner.guarded(_read, word.text, inner)
+                if at + 1 == len(words):
+                    inner.guarded(_read, word.text, inner)
                 if not inner.found:
                     self._doubt("a further shell may read the words")
             self.unknown = self.unknown or inner.unknown
