@@ -400,7 +400,7 @@ class Host:
         """Return a prompt with the overridden texts and the tools on offer; see `ToolOffers.of`."""
         if self._overrides is not None:
             prompt = self._overrides(prompt)
-        configured = self._offers.configured(prompt, self.configuration)
+        configured = self._offers.configured(prompt, self.configuration, self.plugins.absent_tools)
         return fitted(self._offers.of(configured, tags, without_tags))
 
     def settings(self, plugin: str) -> Any:

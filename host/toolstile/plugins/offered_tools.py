@@ -179,16 +179,24 @@ class ToolOffers:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def configured(self, prompt: Prompt, configuration: Settings) -> Prompt:
+    def configured(
+        self,
+        prompt: Prompt,
+        configuration: Settings,
+        absent_tools: Callable[[], Mapping[str, str | None]],
+    ) -> Prompt:
         """Return the prompt with the tools that are configured, as they are corrected there.
 
-        Raises `ConfigurationError` for a table that does not fit its tool.
+        `absent_tools` returns None by the names, or globs, of tools that come later. Raises
+        `ConfigurationError` for a table that does not fit its tool.
         """
         if tables := configuration.tools:
             tools = [tool for section in prompt.everywhere() for tool in section.tools]
             names = {name for tool in tools for name in tool.policy_names}
+            late = [each for each, remedy in absent_tools().items() if remedy is None]
             for name in sorted(tables):
-                if not any(fits(tool, name) for tool in tools):
+                found = any(fits(tool, name) for tool in tools)
+                if not (found or any(fnmatchcase(name, each) for each in late)):
                     self._warn(f"[tools.{name}] corrects no tool{suggest(name, names) or '.'}")
             if twins := {tool: _corrected(tool, tables) for tool in tools}:
                 prompt = changed_prompt(prompt, twins.__getitem__)

@@ -1,8 +1,10 @@
 """Tools are offered by their tags, and where all that they depend on is there."""
 
 import logging
+from typing import ClassVar
 
 import pytest
+from pydantic import BaseModel
 
 from toolstile import ApprovalAnswer, Host, Prompt, Settings, ToolCall
 from toolstile.plugins.offered_tools import unknown_dependencies
@@ -442,6 +444,24 @@ def test_a_correction_of_no_tool_is_told_with_the_name_that_was_meant(caplog):
     with Host(discover=False, settings=settings, tools=TAGGED) as host:
         assert host.prompt.tools()
     assert told(caplog) == ["[tools.fx] corrects no tool; did you mean 'fax'?"]
+
+
+class Awaiting(BaseModel):
+    awaited_tools: ClassVar = ("late_*",)
+
+
+class Later:
+    @hookimpl
+    def toolstile_settings(self):
+        return Awaiting
+
+
+def test_a_correction_of_a_tool_that_comes_later_is_right(caplog):
+    tables = {"late_fax": {"category": "read"}, "late_m*": {"category": "read"}}
+    settings = Settings(tools={**tables, "later": {"category": "read"}})
+    with Host(discover=False, settings=settings, tools=TAGGED, plugins=[Later()]) as host:
+        assert host.prompt.tools()
+    assert told(caplog) == ["[tools.later] corrects no tool."]
 
 
 @pytest.mark.parametrize(
