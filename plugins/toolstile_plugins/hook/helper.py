@@ -98,6 +98,7 @@ class Helper:
         self._agents: dict[str, int] = {}
         """The processes of the agents, by session."""
         self.used = time.monotonic()
+        self._configuration = self._stamp()
         self._folder: Path | None = None
 
     async def serve(self, folder: Path) -> None:
@@ -115,7 +116,7 @@ class Helper:
         self._files = WatchedFiles(self._workspace, folder / "files", store, reach)
         self._host.register(self._files, "hook_files")
         try:
-            while self._is_used():
+            while self._is_used() and not self._is_outdated():
                 await asyncio.sleep(_TICK)
                 dead = [place for place in self._calls.places() if not self._lives(place[0])]
                 await self._calls.close(dead, DecisionUnknownError(_NO_END))
@@ -139,6 +140,16 @@ class Helper:
         idle = time.monotonic() - self.used
         return bool(self._calls.places()) or idle < self._settings.idle
 
+    def _stamp(self) -> tuple[int, int] | None:
+        with suppress(OSError):
+            found = (self._workspace / "toolstile.toml").stat()
+            return found.st_mtime_ns, found.st_size
+        return None
+
+    def _is_outdated(self) -> bool:
+        """Tell whether the configuration was changed, and no call runs that began before."""
+        return not self._calls.places() and self._stamp() != self._configuration
+
     async def once(self, head: str, data: bytes) -> str:
         """Return the answer to one event, and end its call."""
         self._host.register(self._protection, "hook_protection")
@@ -149,6 +160,10 @@ class Helper:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.used = time.monotonic()
+        if self._is_outdated():
+            # Without an answer, the client tries again, and starts a helper with the new rules.
+            writer.close()
+            return
         client = _process_of(writer)
         assert self._files is not None  # noqa: S101 - while it serves
         self._files.clients.add(client)

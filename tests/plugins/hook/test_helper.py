@@ -373,3 +373,15 @@ def test_a_person_changes_these_files_between_calls(ruled: Workspace) -> None:
     Path(ruled.folder, ".mcp.json").write_text("{}")
     assert ruled.bash("ls") == {}
     assert Path(ruled.folder, ".mcp.json").read_text() == "{}"
+
+
+def test_an_edit_of_the_configuration_counts_from_the_next_call(ruled: Workspace) -> None:
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "make"})
+    assert ruled.decision(event) == {}
+    ruled.decision(after(event, tool_response={}))
+    helper = ruled.helper
+    file = ruled.folder / "toolstile.toml"
+    rule = 'kind = "rule"\neffect = "deny"\ntools = ["Bash"]\nreason = "No."\nwhen = "true"\n'
+    file.write_text(f"{file.read_text()}\n[[policies]]\n{rule}")
+    assert ruled.bash("make")["permissionDecision"] == "deny"
+    assert ruled.helper not in {helper, None}
