@@ -116,7 +116,7 @@ COMMANDS: Final = {
 _GROUPS: Final = {
     "Call": ("demo", "run", "call", "ask", "replay"),
     "Look": ("status", "tools", "prompt", "plugins", "doctor", "sessions", "record", "check-done"),
-    "Govern": ("stop", "go", "undo", "approvals", "ledger", "policy", "database"),
+    "Govern": ("init", "stop", "go", "undo", "approvals", "ledger", "policy", "database"),
     "Serve": ("mcp", "console", "worker"),
     "Make": ("new", "check", "completion"),
 }

@@ -133,6 +133,15 @@ def tell(args: argparse.Namespace, text: str, wire: Mapping[str, Any]) -> None:
         show_line(text)
 
 
+def agrees(question: str) -> bool:
+    """Ask a person, and tell whether the answer is yes; False if no terminal can answer."""
+    if not sys.stdin.isatty():
+        return False
+    sys.stdout.write(f"{question} [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
 def shown_time(moment: datetime | None) -> str:
     """Return a time to the second, an empty text for None."""
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"

@@ -71,7 +71,11 @@ class Workplace:
         return printed.replace(str(self.folder), PLACE).replace(str(self._port), PORT), status
 
     def close(self) -> None:
-        """Stop the servers."""
+        """Stop the servers, and the helpers of hooks, which outlive their commands."""
+        state = self._variables.get("XDG_STATE_HOME") or f"{self._variables['HOME']}/.local/state"
+        for lock in Path(state).glob("toolstile/hook/*/lock"):
+            with contextlib.suppress(ProcessLookupError, ValueError):
+                os.kill(int(lock.read_text()), signal.SIGTERM)
         while self._servers:
             server, output = self._servers.pop()
             if server.poll() is None:

@@ -157,6 +157,9 @@ class Agent:
 
     name: ClassVar[str]
     title: ClassVar[str]
+    program: ClassVar[str]
+    scope: ClassVar = "project"
+    """The place of its hooks that `toolstile init` proposes."""
     categories: ClassVar[Mapping[str, Category]]
     """The categories of its built-in tools, by their names."""
     own: ClassVar = "mcp__toolstile__"
@@ -238,6 +241,7 @@ class ClaudeCode(Agent):
 
     name = "claude-code"
     title = "Claude Code"
+    program = "claude"
     refusing: ClassVar = {"onFailure": "block"}
     categories: ClassVar = {name: category_of(name) for name in BUILT_IN}
     EVENTS: ClassVar = {
@@ -271,8 +275,9 @@ class ClaudeCode(Agent):
 class Codex(Agent):
     """Codex: it tells no failures, cannot ask, and types into its commands without an event."""
 
-    name = "codex"
+    name = program = "codex"
     title = "Codex"
+    scope = "user"
     note = "Codex runs these hooks once you trust them: it asks when it starts."
     categories: ClassVar = {
         **dict.fromkeys(("Bash", "apply_patch", "multi_agent_v1", "write_stdin"), "side_effect"),
@@ -299,7 +304,7 @@ class Codex(Agent):
 class GeminiCli(Agent):
     """Gemini CLI: its calls have no ids, and failures of commands stand in their texts."""
 
-    name = "gemini"
+    name = program = "gemini"
     title = "Gemini CLI"
     own = "mcp_toolstile_"
     second = 1000

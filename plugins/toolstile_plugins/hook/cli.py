@@ -1,4 +1,4 @@
-"""The command `toolstile hook`."""
+"""The commands `toolstile hook` and `toolstile init`."""
 
 from __future__ import annotations
 
@@ -51,6 +51,27 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("serve", "answer the hooks of this directory until idle", ("", "a hook starts this itself"))
 
 
+_INIT_HELP: Final = """\
+examples:
+  toolstile init                       ask before each change
+  toolstile init --dry-run             show the changes, and write none
+  toolstile init --yes                 write them without a question
+  toolstile init --preset read-only    begin with stricter rules over commands
+"""
+
+
+def _configure_init(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _INIT_HELP
+    parser.add_argument("--yes", action="store_true", help="write without asking")
+    parser.add_argument("--dry-run", action="store_true", help="show the changes, and write none")
+    parser.add_argument(
+        "--preset",
+        choices=("read-only", "developer", "careful"),
+        default="developer",
+        help="the rules over commands (default: developer)",
+    )
+
+
 UNDO: Final = {"plugins.undo.keep": "7 days", "plugins.vfs.root": "."}
 """The configuration for an undo, because a hook needs none."""
 
@@ -66,5 +87,12 @@ def commands(command: type[Command]) -> list[Command]:
             defaults={"approver": "inbox", **UNDO},
             purpose=lambda args: "call" if args.what in {"serve", "test"} else "look",
             decides=besides("doctor", "test"),
+        ),
+        command(
+            name="init",
+            help="govern the coding agents and MCP servers here: show each change, then write it",
+            run=late("toolstile_plugins.hook.init:run_command"),
+            configure=_configure_init,
+            purpose="look",
         ),
     ]

@@ -10,23 +10,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from difflib import unified_diff
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from toolstile_hookspecs import HostHandle, StateError
-from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.hook.agents import AGENTS, Agent
 from toolstile_plugins.hook.client import PASSED
 from toolstile_plugins.hook.helper import Helper, serve
 from toolstile_plugins.hook.install import (
     command_for,
+    diff_of,
     installed,
     note_installed,
     read_settings,
     text_of,
+    text_with_hook,
     with_hook,
     without_hook,
+    write_hook,
     write_settings,
 )
 from toolstile_plugins.screen import show_line, tell
@@ -60,13 +61,11 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
 
 def _install(args: argparse.Namespace, agent: Agent, file: Path) -> int:
     before = text_of(file)
-    settings = read_settings(file, before)
-    after = json.dumps(with_hook(agent, settings), indent=2, ensure_ascii=False) + "\n"
-    if before is not None and json.loads(after) == settings:
+    after = text_with_hook(agent, file, before)
+    if after == before:
         tell(args, f"{file} has the hook already.", {"file": str(file), "changed": False})
         return 0
-    note_installed(file, {"agent": agent.name, "before": before, "after": after})
-    write_settings(file, after)
+    write_hook(agent, file, before, after)
     _show(args, file, before, after)
     if agent.note and not args.out:
         show_line(agent.note)
@@ -93,10 +92,9 @@ def _uninstall(args: argparse.Namespace, file: Path) -> int:
 
 
 def _show(args: argparse.Namespace, file: Path, before: str | None, after: str | None) -> None:
-    old, new = (before or "").splitlines(), (after or "").splitlines()
-    changes = [*unified_diff(old, new, str(file), str(file), n=1, lineterm="")]
+    changes = diff_of(file, before, after)
     wire = {"file": str(file), "changed": before != after, "diff": "\n".join(changes)}
-    tell(args, "\n".join(map(printable, changes)) or f"{file} has no hook of ours.", wire)
+    tell(args, "\n".join(changes) or f"{file} has no hook of ours.", wire)
 
 
 # --- doctor and test
@@ -114,13 +112,7 @@ def _doctor(args: argparse.Namespace) -> int:
         there: Mapping[str, list[object]] = read_settings(file, text_of(file)).get("hooks", {})
         missing = [name for name, (group,) in wanted.items() if group not in there.get(name, ())]
         began = time.monotonic()
-        done = subprocess.run(  # noqa: S603 - our own
-            ["sh", "-c", command_for(agent, refuses=True)],  # noqa: S607 - as the agent does
-            input=json.dumps(agent.probe(Path.cwd())),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = answered(agent, agent.probe(Path.cwd()))
         took = round((time.monotonic() - began) * 1000)
         faults = [f"no line for {name}" for name in missing]
         faults += [] if done.returncode == 0 else [f"no answer: {done.stderr.strip()}"]
@@ -129,6 +121,20 @@ def _doctor(args: argparse.Namespace) -> int:
         wire = {"file": place, "faults": faults, "ms": took}
         tell(args, f"{agent.title}, {place}: {told}.", wire)
     return status
+
+
+def answered(agent: Agent, event: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Run the installed command on an event of a call in this directory."""
+    # The session of the event ends with this process, which a person runs.
+    own = {"CLAUDE_PROJECT_DIR": str(Path.cwd()), "CLAUDE_PID": str(os.getpid())}
+    return subprocess.run(  # noqa: S603 - our own
+        ["sh", "-c", command_for(agent, refuses=True)],  # noqa: S607 - as the agent does
+        input=json.dumps(event),
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def _test(host: HostHandle, agent: Agent) -> int:

@@ -6,10 +6,12 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.hook.agents import Agent
 from toolstile_plugins.hook.client import private, state_folder
 from toolstile_plugins.hook.person import INSTALLED
@@ -62,6 +64,21 @@ def without_hook(settings: Mapping[str, Any]) -> dict[str, Any]:
     return left
 
 
+def text_with_hook(agent: Agent, file: Path, before: str | None) -> str:
+    """Return the text of an agent's settings with our hook; the same text if it is there."""
+    settings = read_settings(file, before)
+    after = with_hook(agent, settings)
+    if before is not None and after == settings:
+        return before
+    return json.dumps(after, indent=2, ensure_ascii=False) + "\n"
+
+
+def diff_of(file: Path, before: str | None, after: str | None) -> list[str]:
+    """Return the lines of the difference of two texts of a file, for people."""
+    old, new = (before or "").splitlines(), (after or "").splitlines()
+    return [*map(printable, unified_diff(old, new, str(file), str(file), n=1, lineterm=""))]
+
+
 def _is_ours(group: Any) -> bool:
     return SCRIPT.name in str(group) and "toolstile_plugins" in str(group)
 
@@ -95,6 +112,12 @@ def write_settings(file: Path, text: str) -> None:
     if file.exists():
         spare.chmod(file.stat().st_mode)
     spare.replace(file)
+
+
+def write_hook(agent: Agent, file: Path, before: str | None, after: str) -> None:
+    """Write an agent's settings with our hook, and note the settings before."""
+    note_installed(file, {"agent": agent.name, "before": before, "after": after})
+    write_settings(file, after)
 
 
 def switches_off(agent: Agent, file: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +20,7 @@ from toolstile_hookspecs.execution.undo import (
 )
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import counted, printable, wire_time
-from toolstile_plugins.screen import Screen, show_line, shown_time, tell
+from toolstile_plugins.screen import Screen, agrees, show_line, shown_time, tell
 from toolstile_plugins.undo.calls import known_notes, named, standing
 from toolstile_plugins.undo.store import UndoStore
 
@@ -152,7 +151,7 @@ def _undo(
 ) -> int:
     for note in chosen if args.out is None else ():
         show_line(f"{note.id}  {printable(note.tool)}  {shown_time(note.at)}")
-    if not (args.yes or args.dry_run or _agrees()):
+    if not (args.yes or args.dry_run or agrees("Undo these calls?")):
         tell(args, "Nothing was undone. Add --yes to undo without a question.", {"undone": []})
         return FAILED
     ids, others = [note.id for note in chosen], "keep" if args.keep_others else "conflict"
@@ -181,11 +180,3 @@ def _owes(resources: Any, note: UndoNote) -> bool:
         hasattr(types.get(name), "owes") and resources.get(types[name]).owes(text)
         for name, text in note.parts
     )
-
-
-def _agrees() -> bool:
-    if not sys.stdin.isatty():
-        return False
-    sys.stdout.write("Undo these calls? [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}

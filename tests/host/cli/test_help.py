@@ -35,6 +35,7 @@ OFFERED = (
     "check-done",
     "database",
     "hook",
+    "init",
     "ledger",
     "mcp",
     "policy",

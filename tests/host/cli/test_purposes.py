@@ -46,6 +46,7 @@ LOOKING: dict[str, tuple[list[str], int]] = {
     "hook doctor": ([], 0),
     "hook install": (["codex"], 2),
     "hook uninstall": (["claude-code"], 0),
+    "init": (["--dry-run"], 0),
     "ledger list": ([], 0),
     "ledger show": (["none"], 2),
     "ledger resolve": (["none", "--done"], 2),

@@ -28,6 +28,8 @@ from toolstile_plugins.inbox.cli import wrapped
 from toolstile_plugins.mcp.gateway.import_config import TABLES, URLS, blanked
 
 PROGRAM: Final = "toolstile"
+WRAPPED: Final = "it is wrapped already"
+OURS: Final = "it is Toolstile"
 _BOM: Final = "\ufeff"
 NOTHING: Final = "No server was found that can be wrapped, so nothing was changed."
 _DECODE: Final = json.JSONDecoder().raw_decode
@@ -54,12 +56,10 @@ class Edit:
 
 def wrap(file: Path) -> int:
     """Wrap the servers of a client's file, and keep a copy of it."""
-    file, now = _read(file)
-    found = edited(now.decode(), file, _wrapped)
+    file, now = content_of(file)
+    found = wrapping(now.decode(), file)
     if found.changes:
-        before, after = _unwrapped(file, now), found.text.encode()
-        _keep(file, before, after)
-        _write(file, now, after)
+        write_wrapped(file, now, found)
     for name, why in found.left.items():
         sys.stdout.write(f"{name}: left unchanged, because {why}.\n")
     for change in found.changes:
@@ -69,11 +69,23 @@ def wrap(file: Path) -> int:
     return 0
 
 
+def wrapping(text: str, file: Path) -> Edit:
+    """Return the text of a client's file with its servers wrapped."""
+    return edited(text, file, _wrapped)
+
+
+def write_wrapped(file: Path, now: bytes, found: Edit) -> None:
+    """Write a client's file that still has its content of now, and keep a copy of it."""
+    before, after = _unwrapped(file, now), found.text.encode()
+    _keep(file, before, after)
+    _write(file, now, after)
+
+
 def unwrap(_: HostHandle, args: argparse.Namespace) -> int:
     """Restore a client's file, or take out our own words if it was edited since."""
     if args.file is None:
         raise ConfigurationError("Name the file with --in FILE, or the client with --client NAME.")
-    file, now = _read(args.file)
+    file, now = content_of(args.file)
     copy, after = _kept(file)
     if copy.is_file() and after == _digest(now):
         _write(file, now, copy.read_bytes())
@@ -111,7 +123,7 @@ def reported(files: Iterable[Path]) -> Iterator[StatusPart]:
 # --- Files
 
 
-def _read(named: Path) -> tuple[Path, bytes]:
+def content_of(named: Path) -> tuple[Path, bytes]:
     """Return a file and its content; the file that a link leads to, so that the link stays."""
     file = named.expanduser().resolve()
     try:
@@ -181,7 +193,7 @@ Words = Callable[[str, list[str]], list[str]]
 def _wrapped(name: str, words: list[str]) -> list[str]:
     """Return the command that wraps a server."""
     if Path(words[0]).stem == PROGRAM:
-        raise ValueError("it is wrapped already" if words[1:2] == ["wrap"] else "it is Toolstile")
+        raise ValueError(WRAPPED if words[1:2] == ["wrap"] else OURS)
     program = PROGRAM if shutil.which(PROGRAM) else str(Path(sys.executable).with_name(PROGRAM))
     return [program, "wrap", f"--name={name}", "--", *words]
 
