@@ -1,10 +1,14 @@
-"""Walk the pages of the first hour as a reader does: `python tools/first_minutes.py`.
+"""Walk the pages of the first hour as a reader does: `python tools/first_minutes.py [pages|doors]`.
 
 The README's first command runs in a fresh clone, the tutorial's commands in an empty folder. Each
 page gets an empty HOME, a new environment and the package index. The steps are the page's own;
 the program adds none. It prints the typed commands, the names imported from Toolstile, and the
 seconds on this machine. Exit status 1 if a command ends otherwise than its page says, or if the
 first success takes more than three commands.
+
+The doors are walked with the built wheel: Claude Code with a played model, and a published MCP
+server with a client over stdio. Each gets from an empty HOME to a refused call by `toolstile init`;
+exit status 1 if that takes more than three commands, or if the call was not refused. They need npm.
 """
 
 from __future__ import annotations
@@ -15,15 +19,19 @@ import re
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Final, cast
 
-from executing.wheels import Environment
+from executing.claude_model import PlayedModel, played, scripted
+from executing.wheels import Environment, built
 from executing.workplace import Workplace
+
+from toolstile_hookspecs import ToolCall
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MOST_COMMANDS: Final = 3
@@ -36,18 +44,31 @@ _NOTE = re.compile(r"<!-- (file|exit|typed): (.*?) -->")
 
 
 class Reader:
-    """The environment of a reader: an empty HOME, a new environment, and the package index."""
+    """The environment of a reader: an empty HOME, a new environment, and the package index.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    Args:
+        folder: The folder of both.
+        programs: The folders of further programs.
+        more: Further variables.
+    """
+
+    def __init__(
+        self, folder: Path, programs: tuple[str, ...] = (), more: Mapping[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        self._programs = programs
+        self._more = more or {}
 
     def variables(self, _: Path) -> dict[str, str]:
         """Return the environment variables."""
         return {
-            "HOME": str(self._folder / "home"),
+            "HOME": str(self.folder / "home"),
             "LANG": "C.UTF-8",
-            "PATH": os.pathsep.join([str(self._folder / "venv" / "bin"), "/usr/bin", "/bin"]),
+            "PATH": os.pathsep.join(
+                [str(self.folder / "venv" / "bin"), *self._programs, "/usr/bin", "/bin"]
+            ),
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            **self._more,
         }
 
     def with_wheel(self, command: str, _: Path) -> str:
@@ -69,10 +90,12 @@ class Walk:
     folder: Path
     place: Workplace
     typed: list[str] = field(default_factory=list[str])
+    printed: list[str] = field(default_factory=list[str])
     imported: set[str] = field(default_factory=set[str])
     started: float = field(default_factory=monotonic)
     ended: float = 0.0
     first_success: tuple[int, float, int] | None = None
+    success: str = "first success"
 
     def write(self, name: str, text: str) -> None:
         """Write a file that the page shows."""
@@ -95,11 +118,13 @@ class Walk:
             SystemExit: It ended neither with 0 nor with the status that the page says.
         """
         self.typed.append(command)
+        began = monotonic()
         printed, ended = self.place.run(
             command, typed=answer, seen=lambda printed: question in printed
         )
+        self.printed.append(printed)
         seconds = monotonic() - self.started
-        print(f"  {seconds:6.1f} s  [{ended}]  {command}")
+        print(f"  {monotonic() - began:6.1f} s  [{ended}]  {command}")
         if ended not in {0, status}:
             sys.exit(
                 f"{self.page}: that ended with {ended}, and the page says {status}:\n{printed}"
@@ -145,14 +170,125 @@ def walk(page: Path, walker: Walk, clone: Path, *, only_first: bool = False) -> 
     walker.ended = monotonic()
 
 
+# --- Doors
+
+_CLAUDE: Final = "@anthropic-ai/claude-code@2.1.330"
+_SERVER: Final = "@modelcontextprotocol/server-filesystem@2026.8.31"
+_DENIED: Final = "git status && dd if=/dev/zero of=ran bs=1 count=1"
+_MODEL: Final = {
+    "ANTHROPIC_API_KEY": "none",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "IS_SANDBOX": "1",
+}
+_CLIENT: Final = """\
+import json, subprocess, sys
+
+server = json.load(open(".mcp.json"))["mcpServers"]["files"]
+words = [server["command"], *server["args"]]
+process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def send(method, **params):
+    said = {"jsonrpc": "2.0", "method": method, "params": params}
+    is_call = not method.startswith("notifications/")
+    print(json.dumps({**said, "id": method} if is_call else said), file=process.stdin, flush=True)
+    while is_call:
+        answer = json.loads(process.stdout.readline())
+        if answer.get("id") == method and "method" not in answer:
+            return answer["result"]
+
+
+info = {"name": "client", "version": "1"}
+send("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
+send("notifications/initialized")
+print(send("tools/call", name=sys.argv[1], arguments=json.loads(sys.argv[2])))
+process.stdin.close()
+process.wait()
+"""
+
+
+def doors(space: Path) -> list[Walk]:
+    """Walk both doors, each to a refused call."""
+    sys.path.insert(0, str(ROOT))
+    from tests.node import find_npm  # because the tests install the same programs
+
+    npm, wheel = find_npm(), built(space / "wheel")
+    node = npm.environment()["PATH"].partition(os.pathsep)[0]
+    files = npm.program("mcp-server-filesystem", _SERVER)
+    claude = str(Path(npm.program("claude", _CLAUDE)).parent)
+    call = ToolCall("Bash", {"command": _DENIED, "description": "x"}, id="toolu_1")
+    with played(scripted([[call]])) as model:
+        variables = {**_MODEL, "ANTHROPIC_BASE_URL": model.url}
+        agent = _door(
+            "Claude Code",
+            Reader(space / "agent", (claude, node), variables),
+            {},
+            wheel,
+            "claude --print 'Tidy up.' --permission-mode bypassPermissions",
+            lambda _: _was_read(model),
+        )
+    servers = f'{{"mcpServers": {{"files": {{"command": "{files}", "args": ["."]}}}}}}'
+    server = _door(
+        "an MCP server",
+        Reader(space / "server", (node,)),
+        {".mcp.json": servers, "client.py": _CLIENT},
+        wheel,
+        """python client.py write_file '{"path": "ran", "content": "x"}'""",
+        lambda printed: "'isError': True" in printed and "waits for a person" in printed,
+    )
+    return [agent, server]
+
+
+def _was_read(model: PlayedModel) -> bool:
+    text, is_error = model.read()["toolu_1"]
+    return is_error and "does not run this command here: dd" in text
+
+
+def _door(  # noqa: PLR0913, PLR0917 - each is named above
+    name: str,
+    reader: Reader,
+    files: Mapping[str, str],
+    wheel: Path,
+    calling: str,
+    is_refused: Callable[[str], bool],
+) -> Walk:
+    """Install, govern and call from an empty HOME; end if the call is not refused."""
+    here = reader.folder
+    work = here / "work"
+    (here / "home").mkdir(parents=True)
+    work.mkdir()
+    venv.create(here / "venv", with_pip=True)
+    for file, text in files.items():
+        (work / file).write_text(text, encoding="utf-8")
+    print(name)
+    with closing(Workplace(work, cast("Environment", reader))) as place:
+        walker = Walk(name, work, place)
+        for command in (
+            f"python -m pip install --quiet '{wheel}[commands,inbox,mcp]'",
+            "toolstile init --yes",
+            calling,
+        ):
+            walker.type(command, 0, None, "")
+    walker.ended = monotonic()
+    if not is_refused(walker.printed[-1]) or (work / "ran").exists():
+        sys.exit(f"{name}: the call was not refused:\n{''.join(walker.printed)}")
+    walker.success = "a refused call"
+    walker.first_success = len(walker.typed), walker.ended - walker.started, 0
+    return walker
+
+
 def main() -> None:
-    """Walk both pages and print what it took."""
+    """Walk the pages and the doors that are asked for, and print what it took."""
+    asked = sys.argv[1:] or ["pages", "doors"]
     results: list[Walk] = []
     with TemporaryDirectory() as name:
         space = Path(name)
         clone = space / "clone"
-        subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
-        for page, only_first in (("README.md", True), ("docs/tutorial.md", False)):
+        pages = {"README.md": True, "docs/tutorial.md": False} if "pages" in asked else {}
+        if pages:
+            subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
+        for page, only_first in pages.items():
             here = space / Path(page).stem
             work = clone if only_first else here / "work"
             work.mkdir(parents=True, exist_ok=True)
@@ -163,13 +299,14 @@ def main() -> None:
             walker = Walk(page, work, place)
             walk(clone / page, walker, clone, only_first=only_first)
             results.append(walker)
+        results += doors(space) if "doors" in asked else []
     failed = False
     for walker in results:
         assert walker.first_success is not None, walker.page
         count, seconds, names = walker.first_success
         failed |= count > MOST_COMMANDS
         print(
-            f"{walker.page}: first success after {count} command(s), {names} imported name(s), "
+            f"{walker.page}: {walker.success} after {count} command(s), {names} imported name(s), "
             f"{seconds:.0f} s here; in all {len(walker.typed)} commands, "
             f"{len(walker.imported)} names, {walker.ended - walker.started:.0f} s"
         )
