@@ -31,6 +31,7 @@ from toolstile_hookspecs import (
     ForeignCall,
     HostHandle,
     Outcome,
+    Prompt,
     SessionProtocol,
     Status,
     Tool,
@@ -318,7 +319,9 @@ class Helper:
             if name:
                 tools.append(stand_in(name, agent.title, "side_effect", requires_confirmation=True))
             session = self._sessions.get(event.session)
+            # The tools of plugins are none of the agent's, and some have the same names.
             made = self._host.executor(
+                prompt=Prompt.of("toolstile", "hook", []),
                 session=session,
                 session_id=event.session if session is None else None,
                 tools=tools,
