@@ -30,21 +30,6 @@ _FAILED: Final = 1
 _LIBRARIES: Final = {"commands": "tree_sitter_bash", "inbox": "cryptography", "mcp": "mcp"}
 """The modules of extras."""
 _LONGEST: Final = 30.0
-_TOOL: Final = "delete_everything"
-_SERVER: Final = """
-import json, sys
-info = {"name": "proof", "version": "1"}
-tools = [{"name": "delete_everything", "inputSchema": {"type": "object"}}]
-for line in sys.stdin:
-    said = json.loads(line)
-    answer = {"tools": tools, "content": [{"type": "text", "text": "deleted"}]}
-    if said["method"] == "initialize":
-        version = said["params"]["protocolVersion"]
-        answer = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
-    if "id" in said:
-        print(json.dumps({"jsonrpc": "2.0", "id": said["id"], "result": answer}), flush=True)
-"""
-"""The server of a proof, in place of a wrapped server. Its tool does nothing."""
 _NOTHING: Final = (
     "Nothing to govern was found here: no coding agent, no server of an MCP client, and no agent "
     "framework. Name an agent: toolstile hook install claude-code. Or put a server behind rules: "
@@ -160,20 +145,23 @@ def _proof_of(agent: Agent, file: Path) -> Wire:
 
 
 def _proof_of_wrapping() -> Wire:
-    """Call a tool that deletes through `toolstile wrap`, with a server that does nothing."""
+    """Call a tool that writes through `toolstile wrap`, with our own server in an empty folder."""
     client = {"name": "toolstile init", "version": "1"}
     begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    call = {"name": "write_file", "arguments": {"path": "proof.txt", "content": ""}}
     said: list[Wire] = [
         {"id": 1, "method": "initialize", "params": begin},
         {"method": "notifications/initialized"},
-        {"id": "proof", "method": "tools/call", "params": {"name": _TOOL, "arguments": {}}},
+        {"id": "proof", "method": "tools/call", "params": call},
     ]
-    words = [sys.executable, "-I", "-m", "toolstile", "wrap", "--name", "proof", "--"]
+    ours = [sys.executable, "-I", "-m", "toolstile"]
     with (
         # The question of the call is for no person, so it is kept with the folder alone.
+        TemporaryDirectory() as folder,
         TemporaryDirectory() as state,
         subprocess.Popen(  # noqa: S603 - our own
-            [*words, sys.executable, "-I", "-c", _SERVER],
+            [*ours, "wrap", "--name", "proof", "--", *ours, "mcp", "--workspace", folder],
+            cwd=folder,
             env={**os.environ, "XDG_STATE_HOME": state},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -188,10 +176,9 @@ def _proof_of_wrapping() -> Wire:
             wrapper.stdin.write(f"{json.dumps({'jsonrpc': '2.0', **each})}\n")
         wrapper.stdin.flush()
         answers: Iterator[Wire] = map(json.loads, wrapper.stdout)
-        # The answer of the server itself is not marked as an error.
         found = (each.get("result", {}) for each in answers if each.get("id") == "proof")
         result: Wire = next(found, Wire())
         limit.cancel()
+        is_refused = result.get("isError") is True and not Path(folder, "proof.txt").exists()
     text = " ".join(str(part.get("text")) for part in result.get("content", ()))
-    is_refused = result.get("isError") is True
-    return {"by": "A client", "call": _TOOL, "refused": is_refused, "reason": text}
+    return {"by": "A client", "call": "write_file", "refused": is_refused, "reason": text}

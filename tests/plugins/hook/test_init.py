@@ -82,6 +82,32 @@ def test_it_governs_what_it_finds_and_a_second_time_changes_nothing(found: Works
     assert "corrects no tool" not in found.command("status").stderr
 
 
+@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini"])
+def test_each_agent_refuses_the_call_of_the_proof(hooked: Workspace, name: str) -> None:
+    folder = {"codex": hooked.home / ".codex"}.get(name, hooked.folder / f".{name[:6]}")
+    folder.mkdir()
+    made = init(hooked, "--yes")
+    assert [each["title"][:11] for each in made["changes"]] == ["The rules", "The hook of"]
+    (proof,) = made["proofs"]
+    assert proof["refused"]
+    assert "does not run this command here: rm -rf /" in proof["reason"]
+
+
+def test_a_hook_and_wrapped_servers_share_a_file(hooked: Workspace) -> None:
+    file = hooked.folder / ".gemini/settings.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"theme": "dark", **json.loads(SERVERS.replace("// mine", ""))}))
+    made = init(hooked, "--yes")
+    titles = [each["title"] for each in made["changes"]]
+    assert titles == ["The rules", "The hook of Gemini CLI", "MCP servers"]
+    settings = json.loads(file.read_text())
+    assert settings["theme"] == "dark"
+    assert "BeforeTool" in settings["hooks"]
+    assert settings["mcpServers"]["files"]["args"][0] == "wrap"
+    assert '[tools."mcp_files_*"]' in (hooked.folder / "toolstile.toml").read_text()
+    assert init(hooked, "--yes")["changes"] == []
+
+
 def test_everything_goes_back(found: Workspace) -> None:
     before = files(found)
     init(found, "--yes")
@@ -115,7 +141,7 @@ def test_a_person_chooses_each_change(found: Workspace) -> None:
     assert not (found.folder / ".claude/settings.json").exists()
     assert '"toolstile"' in (found.folder / ".mcp.json").read_text()
     # No agent is governed, so the proof is that of the server.
-    assert "Proof: A client asks to run `delete_everything`: refused." in done.stdout
+    assert "Proof: A client asks to run `write_file`: refused." in done.stdout
     assert not list(found.state.glob("toolstile/wrap/inbox.db"))
 
 
