@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tests.plugins.hook.hooked import Workspace
 
+from toolstile_cli.main import main
+
 pytestmark = pytest.mark.slow
 
 SERVERS = """\
@@ -280,6 +282,45 @@ def test_settings_in_git_are_warned_of(found: Workspace) -> None:
     for words in (["init", "-q"], ["add", "-f", str(file)]):
         subprocess.run(["git", *words], cwd=found.folder, check=True)
     assert any("is in git" in each for each in init(found, "--dry-run")["notes"])
+
+
+def test_missing_libraries_are_named_before_a_change(
+    found: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files(found)
+    monkeypatch.chdir(found.folder)
+    for name in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, found.environment[name])
+    monkeypatch.setattr("toolstile_plugins.hook.init.find_spec", lambda _: None)
+    assert main(["init", "--yes"]) == 2
+    said = capsys.readouterr().err
+    assert "need libraries that are not installed, so nothing was changed. Run: " in said
+    assert "[commands,inbox,mcp]" in said
+    assert files(found) == before
+
+
+def test_without_a_home_the_variable_is_named(
+    found: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.chdir(found.folder)
+    monkeypatch.setattr("toolstile_plugins.hook.init.Path.home", home)
+    assert main(["init", "--yes"]) == 2
+    said = capsys.readouterr().err
+    assert "Could not determine home directory. Set the variable HOME." in said
+
+
+def test_without_agents_servers_and_frameworks_nothing_is_found(
+    hooked: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(hooked.folder)
+    monkeypatch.setenv("HOME", str(hooked.home))
+    monkeypatch.setenv("PATH", str(hooked.home))
+    monkeypatch.setattr("toolstile_plugins.hook.proposals.find_spec", lambda _: None)
+    assert main(["init"]) == 2
+    assert "Nothing to govern was found here" in capsys.readouterr().err
 
 
 def test_a_home_directory_is_refused(hooked: Workspace) -> None:
