@@ -23,6 +23,8 @@ class Played:
         self.results: list[str] = []
         self.said: list[str] = []
         """The texts of each request's last message."""
+        self.read = ""
+        """The whole of the last request."""
         self.url = ""
 
 
@@ -64,6 +66,7 @@ def responses(model: Played, _: str, request: dict[str, Any]) -> str:
     outputs = [each for each in given if each.get("type") == "function_call_output"]
     model.results = [str(each["output"]) for each in outputs]
     model.said.append(json.dumps(given[-1:]))
+    model.read = json.dumps(given)
     step, number = model.reply(model.results), len(given)
     item: dict[str, Any] = {"type": "message", "role": "assistant", "id": f"m{number}"}
     item["content"] = [{"type": "output_text", "text": "done"}]
@@ -90,6 +93,7 @@ def gemini(model: Played, path: str, request: dict[str, Any]) -> str:
     outputs = [part["functionResponse"] for part in parts if "functionResponse" in part]
     model.results = [json.dumps(each["response"]) for each in outputs]
     model.said.append(json.dumps(contents[-1:]))
+    model.read = json.dumps(contents)
     step = model.reply(model.results) if request.get("tools") else None
     part: dict[str, Any] = {"text": "done"}
     if step is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 from tests.agents.providers import Played, Reply, Step, gemini, played, responses
-from tests.agents.test_hooks import break_hook
+from tests.agents.test_hooks import break_hook, script, ways
 from tests.node import Npm
 from tests.plugins.hook.hooked import Workspace
 
@@ -127,15 +128,15 @@ def agent(request: pytest.FixtureRequest, npm: Npm, hooked: Workspace) -> Other:
 
 def test_its_commands_pass_our_stages(agent: Other) -> None:
     commands = ["echo hello", "git status && delete x", "cat > .env", "echo one > f1; false"]
-    results = agent.run([agent.shell(each) for each in commands]).results
+    model = agent.run([agent.shell(each) for each in commands])
+    results = model.results
     assert "hello" in results[0]
     assert "Deletions are for the user." in results[1]
     assert "which is protected" in results[2]
     assert not (agent.workspace.folder / ".env").exists()
-    assert (agent.workspace.folder / "f1").read_text() == "one\n"
-    # Codex tells no failure.
-    failed = "error" if agent.name == "gemini" else "succeeded"
-    assert agent.recorded() == ["succeeded", "denied", "denied", failed]
+    assert not (agent.workspace.folder / "f1").exists()
+    assert "f1 went back to the state before the call" in model.read
+    assert agent.recorded() == ["succeeded", "denied", "denied", "error"]
 
 
 def test_a_call_that_asks_runs_when_it_is_approved_and_repeated(agent: Other) -> None:
@@ -198,6 +199,52 @@ def test_a_hook_that_is_broken_lets_no_call_run(agent: Other, how: str, tmp_path
     model = agent.run([agent.shell("touch ran1"), agent.shell("touch ran2")])
     assert [*agent.workspace.folder.glob("ran*")] == []
     assert len(model.results) == 2
+
+
+def test_an_agent_does_not_loosen_its_own_governance(agent: Other, tmp_path: Path) -> None:
+    workspace, settings = agent.workspace, agent.settings
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    asked = agent.run([agent.shell("a push")]).results[0]
+    found = re.search(r"question ([0-9a-f]{12})", asked)
+    assert found is not None, asked
+    done = workspace.person("stop", "--tool", "web_search", "--reason", "Not now.")
+    assert done.returncode == 0, done
+    kept = [workspace.folder / "toolstile.toml", settings]
+    before = [file.read_bytes() for file in kept]
+    project = workspace.folder / settings.parent.name
+    hidden = f"echo '{{}}' > {settings}; mkdir {project}; echo '{{}}' > {project}/{settings.name}"
+    own = [
+        f"unlink {settings}",
+        f"echo '{{}}' > ~/{settings.parent.name}/{settings.name}",
+        f"cd ~/{settings.parent.name} && mv {settings.name} x",
+        f"sed -i s/Tool/Other/ ~/.[cg]*/{settings.name}",
+        f"C={settings.parent}; mv $C {tmp_path}/away",
+        f"mkdir {project}; echo '{{}}' > {project}/{settings.name}",
+        script(scripts, "put.sh", hidden),
+        f"{agent.name} --version; touch started",
+    ]
+    time.sleep(1.1)  # a terminal is as old as its second
+    tried = [*ways(workspace, found[1], scripts, agent.name), *own, "delete probe"]
+    lost: dict[str, Any] = {}
+
+    def reply(results: list[str]) -> Step | None:
+        stands = {
+            "files": [file.read_bytes() for file in kept] == before,
+            "project": not (project / settings.name).exists(),
+            "state": (workspace.state / "toolstile/hook/installed.json").exists(),
+        }
+        if results and False in stands.values():
+            lost[tried[len(results) - 1]] = stands, results[-1]
+        return agent.shell(tried[len(results)]) if len(results) < len(tried) else None
+
+    results = agent.run(reply).results
+    assert len(results) == len(tried) > 20
+    assert lost == {}
+    assert "Deletions are for the user." in results[-1]
+    assert found[1] in workspace.command("approvals", "list", "--json").stdout
+    assert "Not now." in workspace.command("status", "--json").stdout
+    assert not (workspace.folder / "started").exists()
 
 
 def test_codex_starts_no_shell_to_type_into(npm: Npm, hooked: Workspace) -> None:

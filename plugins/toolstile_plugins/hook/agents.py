@@ -133,6 +133,12 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
 """The arguments that policies read and each call has, by tools; calls may have others."""
 
 
+_NOTED: Final = re.compile(r"^toolstile: exit code [1-9]\d*\n?\Z", re.MULTILINE)
+_NOTING: Final = (
+    "(\n{}\n)\n"
+    "toolstile=$?; [ $toolstile = 0 ] || printf '\\ntoolstile: exit code %s\\n' $toolstile\n"
+    "exit $toolstile"
+)
 _EXIT_CODE: Final = re.compile(r"^Exit Code: -?[1-9]\d*$", re.MULTILINE)
 
 
@@ -218,6 +224,10 @@ class Agent:
             process=int(variables["CLAUDE_PID"] or 0),
         )
 
+    def noting(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Return arguments that have a command tell its failure, if the agent does not."""
+        return arguments
+
     def write(self, event: Event, decision: Decision) -> str:
         """Return the answer to an event; empty if there is nothing to say."""
         specific: dict[str, Any] = {}
@@ -273,7 +283,10 @@ class ClaudeCode(Agent):
 
 
 class Codex(Agent):
-    """Codex: it tells no failures, cannot ask, and types into its commands without an event."""
+    """Codex: it cannot ask, and types into its commands without an event.
+
+    Because it tells no failures, its commands write their status at the end of their output.
+    """
 
     name = program = "codex"
     title = "Codex"
@@ -293,7 +306,14 @@ class Codex(Agent):
     }
 
     def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
-        return replace(super().read(data, variables), types=True)
+        event = super().read(data, variables)
+        failed = _NOTED.search(str(event.response)) if event.tool == "Bash" else None
+        return replace(event, types=True, error=failed and failed[0].strip())
+
+    def noting(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        if tool != "Bash":
+            return arguments
+        return {**arguments, "command": _NOTING.format(arguments["command"])}
 
     def settings_file(self, scope: str, project: Path) -> Path:  # noqa: ARG002 - the base's
         if scope != "user":

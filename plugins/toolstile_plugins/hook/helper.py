@@ -256,6 +256,7 @@ class Helper:
                 return self._waits(event, begun.text)
             done = f"{event.tool} was done before and did not run again: " if begun.success else ""
             return Decision(verdict="deny", reason=f"{done}{begun.text}")
+        begun = agent.noting(event.tool, begun) if self._settings.bash == "watch" else begun
         changed = None if begun == event.arguments else begun
         if asked is not None:
             return Decision(verdict="ask", reason=asked, arguments=changed)
@@ -340,8 +341,9 @@ class Helper:
 
 def reached(tool: Tool[Any, Any], context: ToolContext, *, watches: bool) -> list[str] | None:
     """Return the paths that a call of an agent's tool changes; None for a command to watch."""
-    forms = ARGUMENTS.get(tool.wire_name or "", {})
-    if watches and ("command" in forms or tool.wire_name == "apply_patch"):
+    name = tool.wire_name or tool.name
+    forms = ARGUMENTS.get(name, {})
+    if watches and ("command" in forms or name == "apply_patch"):
         return None
     given: Any = context.tool_call and context.tool_call.arguments
     given = json.loads(given) if isinstance(given, str) else given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,10 @@ def test_equal_calls_of_gemini_have_one_place_and_no_id() -> None:
     ("response", "error"),
     [
         ({"llmContent": "Output: a\nProcess Group PGID: 7"}, None),
-        ({"llmContent": "Output: (empty)\nExit Code: 1\nProcess Group PGID: 7"}, "Exit Code: 1"),
+        (
+            {"llmContent": "Output: (empty)\nExit Code: 1\nProcess Group PGID: 7"},
+            "Exit Code: 1",
+        ),
         ({"llmContent": "Exit Code: 0"}, None),
         ({"llmContent": "", "error": {"message": "no"}}, "{'message': 'no'}"),
         (None, None),
@@ -89,3 +93,27 @@ def test_a_probe_is_a_call_that_changes_nothing() -> None:
         probe = agent.read(agent.probe(Path("/project")), NONE)
         assert probe.kind == "before"
         assert agent.categories[probe.tool] == "read"
+
+
+@pytest.mark.parametrize(
+    ("line", "failed"),
+    [
+        *(
+            ("exit 3", "toolstile: exit code 3"),
+            ("echo a; false # no", "toolstile: exit code 1"),
+            ("echo a", None),
+        ),
+        ("cat <<E\nExit Code: 4\nE", None),
+        ("printf 'toolstile: exit code 4\\n'; echo b", None),
+        ("printf a; (exit 7)", "toolstile: exit code 7"),
+    ],
+)
+def test_a_command_of_codex_tells_its_failure(line: str, failed: str | None) -> None:
+    codex = Codex()
+    words = ["bash", "-c", codex.noting("Bash", {"command": line})["command"]]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    about = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash"}
+    event = codex.read({**about, "tool_response": done.stdout}, NONE)
+    assert event.error == failed
+    assert bool(done.returncode) == (failed is not None)
+    assert codex.noting("apply_patch", {"patch": "x"}) == {"patch": "x"}

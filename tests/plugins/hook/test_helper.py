@@ -146,6 +146,15 @@ def test_a_call_begins_after_the_put_back_of_the_one_before(hooked: Workspace) -
         assert file.read_text() == "one"
 
 
+def test_tools_of_ours_with_the_names_of_an_agents_do_not_count(ruled: Workspace) -> None:
+    event = ruled.event("BeforeTool", "read_file", arguments={"file_path": "a"})
+    done = ruled.command("hook", "test", "gemini", input=json.dumps(event))
+    assert "own permissions decide" in done.stdout
+    event = ruled.event("BeforeTool", "list_directory", arguments={"dir_path": "."})
+    done = ruled.command("hook", "test", "gemini", input=json.dumps(event))
+    assert "own permissions decide" in done.stdout
+
+
 # --- A person decides
 
 
