@@ -336,3 +336,29 @@ def test_an_agent_does_not_loosen_its_own_governance(agent: Agent, tmp_path: Pat
         if lost or not (waits or "Deletions are for the user." in after):
             succeeded[way] = lost, read
     assert succeeded == {}
+
+
+@pytest.mark.parametrize("key", ["Enter", "Escape"])
+def test_it_asks_the_person_at_its_terminal(agent: Agent, key: str) -> None:
+    calls = [bash("push", "touch pushed # git push"), bash("plain", "touch plain")]
+
+    def reply(request: Any) -> Sequence[ToolCall] | str:
+        turn = sum(message["role"] == "assistant" for message in request["messages"])
+        return [calls[turn]] if turn < len(calls) else "all done"
+
+    pushed = agent.workspace.folder / "pushed"
+    with agent.at_terminal(reply) as (shown, _):
+        shown.say("go")
+        # Also in a mode in which Claude Code itself asks nothing.
+        screen = shown.expect("Do you want to proceed")
+        assert "A push is for the user." in screen
+        assert not pushed.exists()
+        shown.press(key)
+        shown.expect("all done" if key == "Enter" else "nterrupted|rejected")
+        assert pushed.exists() == (key == "Enter")
+    # The end of the session closes the call that the person refused.
+    expected = ["succeeded", "succeeded"] if key == "Enter" else ["unknown"]
+    until = time.monotonic() + 10
+    while len(agent.workspace.recorded()) < len(expected) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert [status for _, status in agent.workspace.recorded()] == expected
