@@ -102,9 +102,10 @@ class Card(BatchOrder):
             self.work = executor.transaction("turn") if self._parts else False
             if self.work:
                 root = self.work.within
-                # Because calls run again without a refused row, no effect outside is on its card.
+                # Because calls run again without a refused row, no effect outside is on its card,
+                # unless it was on the card of a transaction that is resumed.
                 root.is_turn = True
-                root.approves = all(each.tool.contained for each in self._parts)
+                root.approves = all(each.tool.contained or each.asks for each in self._parts)
         if call in self._parts:
             # Because the decision of the turn, not that of the call, would use the token up.
             yield from use_up_now(call)
@@ -128,11 +129,13 @@ class Card(BatchOrder):
     def _kept_together(self, call: ActiveCall) -> list[ActiveCall]:
         """Return the calls that one decision keeps, because a person is asked about them.
 
-        If a diff is shown, these are the contained calls; the others were asked about before.
+        If a diff is shown, these are the contained calls, and those of a transaction that is
+        resumed; the others were asked about before.
         """
         left = [each for each in self.calls if not each.ended]
         shows = any(each.asks for each in left)
-        parts = [each for each in left if each.tool.contained or (each.tool.undo and not shows)]
+        undone = [each for each in left if each.tool.undo and (each.asks or not shows)]
+        parts = [each for each in left if each.tool.contained or each in undone]
         # A rule may ask about the files that a call will have changed.
         plans = [each.plan for each in parts if each.plan and each.tool.category != "read"]
         is_asked = bool(self.rows) or any(each.change_checks for each in plans)

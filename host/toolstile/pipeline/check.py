@@ -100,7 +100,8 @@ def _check_on(call: ActiveCall, table: DispatchTable, place: int, decision: Any)
         yield from redeem(call, call.resumption)
         call.stage = CHECK
     reasons = yield from check_policies(call, place, decision)
-    if call.resumption is not None and call.resumption.waits and not reasons:
+    if call.resumption is not None and not reasons:
+        # Because the person has answered about these params, and this diff, alone.
         reasons = [ASKED_BEFORE]
     if reasons and (yield from _is_recalled(call, plan)):
         call.recalled, reasons = True, []

@@ -63,17 +63,16 @@ class Resumption:
         self.redeemed: RedeemedToken | None = None
         self._answer: ApprovalAnswer | None = answer
 
-    @property
-    def waits(self) -> bool:
-        """True when something other than a plain approval has still to be said."""
-        return self._answer is not None and self._answer.answer is not Answer.APPROVED
-
     def answer_to(self, digest: str) -> ApprovalAnswer | None:
         """Return the answer if it was given to a request with this digest; it is, once."""
         if self.redeemed is None or not self.redeemed.covers(digest):
             return None
         answer, self._answer = self._answer, None
         return answer
+
+    def forget_answer(self) -> None:
+        """Have the person asked again, because the call now has another result."""
+        self._answer = None
 
     def denies(self, digest: str) -> bool:
         """Tell whether the answer denies a request with this digest."""

@@ -56,6 +56,10 @@ def review(call: ActiveCall) -> Staged:
         CallRejected: When the approver denies it.
         ArgumentsEdited: When the approver wants other arguments.
     """
+    if (resumed := call.resumption) is not None and (shown := resumed.changes) is not None:
+        result = call.result.message, _written(call)
+        if result != (shown.message, shown.value):
+            resumed.forget_answer()
     if call.executor.dry_run:
         if call.parent is None:
             yield from _note_diff(call)

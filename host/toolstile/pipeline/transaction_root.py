@@ -88,8 +88,8 @@ class Joined:
         before: The slices as the calls before it had left them.
         touched: The names of the slices and the paths that it read or replaced.
         table: The table that it was dispatched by.
-        changes: Its changes, to be kept after a later answer; None without a card, or if some
-            cannot be written down.
+        changes: Its changes, to be kept after a later answer; None without a card, with an effect
+            outside, or if some cannot be written down.
     """
 
     call: ActiveCall
@@ -199,7 +199,9 @@ class TransactionRoot(ActiveCall):
             touched = {*call.branch.guarded_names()}
             for part in call.scope.participants():
                 touched.update(getattr(part, "touched", ()))
-            changes = change_set_of(call, "") if self.approves else None
+            changes = None
+            if self.approves and call.tool.contained:
+                changes = change_set_of(call, "")
             joined = Joined(call, call.context, call.branch.below, touched, table, changes)
             self.joined.append(joined)
             before = len(self.branch.log)
