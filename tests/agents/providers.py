@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Step = Mapping[str, Any]
-"""A call of a tool: its `name` and `arguments`."""
+"""A call of a tool: its `name` and `arguments`, and the `namespace` of the name if it has one."""
 Reply = Callable[[list[str]], Step | None]
 """Returns the next call for the results so far; None to end the turn."""
 
@@ -72,7 +72,7 @@ def responses(model: Played, _: str, request: dict[str, Any]) -> str:
     item["content"] = [{"type": "output_text", "text": "done"}]
     if step is not None:
         item = {"type": "function_call", "id": f"f{number}", "call_id": f"call_{number}"}
-        item |= {"name": step["name"], "arguments": json.dumps(step["arguments"])}
+        item |= {**step, "arguments": json.dumps(step["arguments"])}
     made = {"id": f"r{number}"}
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     events = {

@@ -7,7 +7,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ class Other(ABC):
 
     npm: Npm
     workspace: Workspace
+    model: Played = field(init=False)
     name: ClassVar[str]
     form: ClassVar[Any]
 
@@ -59,6 +60,7 @@ class Other(ABC):
             return steps[len(results)] if len(results) < len(steps) else None
 
         with played(script if callable(script) else in_order, type(self).form) as model:
+            self.model = model
             command, more = self.command(model.url)
             self.workspace.run_agent(command, {**self.environment, **more})
         return model
@@ -177,6 +179,40 @@ def test_the_hook_of_a_project_counts(agent: Other) -> None:
     assert done.returncode == 0, done
     results = agent.run([agent.shell("git status && delete x")]).results
     assert "Deletions are for the user." in results[0]
+
+
+def test_a_sub_agent_is_refused(agent: Other) -> None:
+    task, refused = "Now take the sub-task.", list[str]()
+    begin: dict[str, Step] = {
+        "codex": {
+            "name": "spawn_agent",
+            "namespace": "multi_agent_v1",
+            "arguments": {"message": task},
+        },
+        "gemini": {
+            "name": "invoke_agent",
+            "arguments": {"agent_name": "generalist", "prompt": task},
+        },
+    }
+
+    def reply(results: list[str]) -> Step | None:
+        said = agent.model.said[-1]
+        if task in said:
+            return agent.shell("delete everything")
+        if "Deletions are for the user." in said:
+            refused.append(said)
+            done = {"name": "complete_task", "arguments": {"result": "refused"}}
+            return done if agent.name == "gemini" else None
+        if "agent_id" in said:
+            found = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", results[-1])
+            assert found is not None
+            wait = {"targets": [found[0]], "timeout_ms": 20_000}
+            return {"name": "wait_agent", "namespace": "multi_agent_v1", "arguments": wait}
+        return None if results else begin[agent.name]
+
+    agent.run(reply)
+    assert len(refused) == 1
+    assert "denied" in [status for _, status in agent.workspace.recorded()]
 
 
 def test_the_end_of_a_turn_is_refused_once(agent: Other) -> None:

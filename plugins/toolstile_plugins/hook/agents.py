@@ -293,8 +293,10 @@ class Codex(Agent):
     scope = "user"
     note = "Codex runs these hooks once you trust them: it asks when it starts."
     categories: ClassVar = {
-        **dict.fromkeys(("Bash", "apply_patch", "multi_agent_v1", "write_stdin"), "side_effect"),
-        **dict.fromkeys(("view_image", "web_search", "get_goal"), "read"),
+        **dict.fromkeys(("Bash", "apply_patch", "write_stdin"), "side_effect"),
+        **dict.fromkeys(("close_agent", "resume_agent", "send_input"), "side_effect"),
+        **dict.fromkeys(("spawn_agent", "wait_agent"), "side_effect"),
+        **dict.fromkeys(("view_image", "web_search", "get_goal", "request_user_input"), "read"),
         **dict.fromkeys(("create_goal", "update_goal", "update_plan"), "write"),
     }
     EVENTS: ClassVar = {
@@ -329,11 +331,13 @@ class GeminiCli(Agent):
     own = "mcp_toolstile_"
     second = 1000
     categories: ClassVar = {
-        "run_shell_command": "side_effect",
+        **dict.fromkeys(("activate_skill", "invoke_agent", "run_shell_command"), "side_effect"),
         **dict.fromkeys(("glob", "google_web_search", "grep_search", "list_directory"), "read"),
         **dict.fromkeys(("read_file", "read_many_files", "search_file_content"), "read"),
-        **dict.fromkeys(("web_fetch", "ask_user"), "read"),
-        **dict.fromkeys(("replace", "save_memory", "write_file", "write_todos"), "write"),
+        **dict.fromkeys(("list_background_processes", "read_background_output"), "read"),
+        **dict.fromkeys(("ask_user", "enter_plan_mode", "exit_plan_mode", "web_fetch"), "read"),
+        **dict.fromkeys(("complete_task", "replace", "save_memory", "update_topic"), "write"),
+        **dict.fromkeys(("write_file", "write_todos"), "write"),
     }
     EVENTS: ClassVar = {
         "BeforeTool": "before",
