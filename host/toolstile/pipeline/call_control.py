@@ -193,7 +193,11 @@ class CallControlImpl:
     def undone_around(self) -> tuple[str, ...]:
         """The ids of the calls that are undone by the calls around it, or in its transaction."""
         own, above = self._call.attributes.get(UNDONE_CALLS, ()), cast("Any", self.parent)
-        return own if above is None else (*own, *above.undone_around)
+        return own if above is None else (*above.undone_around, *own)
+
+    def undo_notes(self) -> list[UndoNote]:
+        """Return the notes of the session; this read never conflicts, because values do."""
+        return [*self._call.branch.now(UndoNote)]
 
     def take_back(self, notes: Iterable[UndoNote], *, keep: bool) -> Any:
         """Undo calls on the call's branch; see `undoing.take_back`."""

@@ -42,7 +42,9 @@ def reported(host: HostHandle) -> Iterator[StatusPart]:
     yield StatusPart("agents", items, lines)
     # Because no table is needed for an undo of an agent's calls, their notes are read here.
     if items and host.catalog.get(UNDO_TOOL) is None:
-        from toolstile_plugins.undo.calls import standing, undoable  # late: few hosts undo
+        from toolstile_plugins.undo.calls import Undone, undoable  # late: few hosts undo
 
         store = UndoStore(host.settings("undo") or UndoSettings())
-        yield undoable([note for note in standing(store.notes()) if store.is_in(note, here)])
+        yield undoable(
+            [note for note in Undone(store.notes()).standing() if store.is_in(note, here)]
+        )

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from toolstile_hookspecs import ToolContext
-from toolstile_hookspecs.execution.undo import Difference, UndoConflict
+from toolstile_hookspecs import ConflictError, ToolContext
+from toolstile_hookspecs.execution.undo import Difference
 from toolstile_hookspecs.services.ledger import Claim, EffectState
 from toolstile_hookspecs.services.session_store import Decision
 from toolstile_plugins.ledger.api import EffectLedger, HandlerEnd, is_unsettled
@@ -95,8 +95,8 @@ class Refunds:
         for claim in self.owed.values():
             reason = "A later call undid it." if claim.owed_id else UNDONE
             if not store.owe(claim, reason, EffectState.DONE, connection):
-                name = f"the effect of {claim.tool_name}"
-                raise UndoConflict([Difference(name, "done", "changed at this moment")])
+                told = f"Another call has undone the effect of {claim.tool_name}."
+                raise ConflictError(f"{told} Retry this call.")
 
     def commit(self) -> None:
         """Undo the effects when the call has ended, or hand them to the call around it."""

@@ -28,31 +28,52 @@ from toolstile_plugins.undo.store import UndoStore
 _SHOWN: Final = 20
 
 
-def known_notes(session: SessionProtocol, store: UndoStore) -> dict[str, UndoNote]:
+def known_notes(own: Iterable[UndoNote], store: UndoStore) -> dict[str, UndoNote]:
     """Return by id the notes of a session, and of the store for all sessions."""
     # The notes in the session come last, because they have its slices, too.
-    return {note.id: note for note in (*store.notes(), *session[UndoNote].all())}
+    return {note.id: note for note in (*store.notes(), *own)}
 
 
-def standing(notes: Iterable[UndoNote], also: Iterable[str] = ()) -> list[UndoNote]:
-    """Return the calls that are not undone, without the undos, the newest first.
+class Undone:
+    """The calls that others have undone, one after the other.
 
     `also` has the ids of calls that are undone by an undo without a note.
     """
-    by_id = {note.id: note for note in sorted(notes, key=lambda note: note.at)}
-    undone: set[str] = set()
 
-    def turn_over(ids: Iterable[str]) -> None:
-        for id_ in ids:
-            undone.symmetric_difference_update({id_})
-            # An undo that is undone brings its calls back.
-            turn_over(by_id[id_].undoes if id_ in by_id else ())
+    def __init__(self, notes: Iterable[UndoNote], also: Sequence[str] = ()) -> None:
+        self.notes = {note.id: note for note in sorted(notes, key=lambda note: note.at)}
+        # The call that has undone a call last or has brought it back, and which of both.
+        self._last: dict[str, tuple[str, bool]] = {}
+        for note in self.notes.values():
+            self.add(note.undoes, note.id)
+        self.add(also, "")
 
-    for note in by_id.values():
-        turn_over(note.undoes)
-    turn_over(also)
-    stands = (note for note in by_id.values() if note.id not in undone and note.tool != UNDO_TOOL)
-    return [*stands][::-1]
+    def add(self, calls: Sequence[str], by: str) -> None:
+        """Count calls as undone by another one, in order."""
+        self._last |= {call: (by, undone) for call, undone in self._effect(calls).items()}
+
+    def _effect(self, calls: Sequence[str], *, undone: bool = True) -> dict[str, bool]:
+        """Return the calls that an undo of some concerns, and whether they are undone by it."""
+        found: dict[str, bool] = {}
+        for call in calls if undone else calls[::-1]:
+            found[call] = undone
+            if call in self.notes:
+                # An undo that is undone brings its calls back.
+                found |= self._effect(self.notes[call].undoes, undone=not undone)
+        return found
+
+    def by(self, note: UndoNote) -> str | None:
+        """Return the call that has undone a call, or what it brought back; None if it stands."""
+        last = self._last
+        made = {note.id: False, **self._effect(note.undoes)}
+        return next(
+            (last[id_][0] for id_ in made if id_ in last and last[id_][1] != made[id_]), None
+        )
+
+    def standing(self) -> list[UndoNote]:
+        """Return the calls that are not undone, without the undos, the newest first."""
+        stands = (note for note in self.notes.values() if self.by(note) is None)
+        return [note for note in stands if note.tool != UNDO_TOOL][::-1]
 
 
 def undoable(notes: Iterable[UndoNote]) -> StatusPart:
@@ -119,12 +140,18 @@ def undo_calls(
 ) -> ToolResult[str]:
     """Undo earlier calls: their files and the session go back to their former state."""
     control: Any = context.control
-    known = known_notes(context.session, context.resources.get(UndoStore)).values()
-    own = {note.id for note in context.session[UndoNote].all()}
+    store, noted = context.resources.get(UndoStore), control.undo_notes()
+    known, own = known_notes(noted, store).values(), {note.id for note in noted}
     notes = [note for note in known if control.is_of_person or note.id in own]
-    stands = standing(known, control.undone_around)
-    last = (each for each in stands if each.id in own and each.goes_back)
+    undone = Undone(known, control.undone_around)
+    last = (each for each in undone.standing() if each.id in own and each.goes_back)
     found = named(notes, calls) if calls else [*islice(last, 1)]
+    for note in found:
+        if (by := undone.by(note)) is not None:
+            told = f"Nothing was undone, because call {note.id} ({described(note)}) is undone"
+            redo = f"by call {by}. Undo that one to redo" if by else "by this transaction. Omit"
+            raise ToolError(f"{told} already, {redo} it.")
+        undone.add([note.id], "")
     if not found:
         raise ToolError("No call of this session can be undone. Continue without it.")
     chosen = [note for note in found if note.goes_back]
@@ -133,12 +160,12 @@ def undo_calls(
         told = f"Nothing of {'; '.join(map(described, found))} can go back, because these cannot be"
         raise ToolError(f"{told} undone: {stays}. Continue without it.")
     back, kept = control.take_back(chosen, keep=others == "keep")
-    undone = [note for note in chosen if note.id in back]
+    gone = [note for note in chosen if note.id in back]
     told = "Nothing was undone."
-    if undone:
-        context.set_attribute(UNDONE_CALLS, tuple(note.id for note in undone))
+    if gone:
+        context.set_attribute(UNDONE_CALLS, tuple(note.id for note in gone))
         names = [*dict.fromkeys(name for each in back.values() for name in each)]
-        told = f"Undone: {'; '.join(map(described, undone))}. "
+        told = f"Undone: {'; '.join(map(described, gone))}. "
         told += f"Back to the former state: {_listed(names) or 'nothing'}."
         context.session[TakenBack].append(TakenBack(told, len(context.request)))
     if kept:
@@ -146,7 +173,7 @@ def undo_calls(
         told += f" These values stay, because others have changed or need them: {_listed(stay)}."
     if whole := [described(note) for note in chosen if note.id not in back]:
         told += f" So nothing of {'; '.join(whole)} went back."
-    if any(note.id not in own for note in undone):
+    if any(note.id not in own for note in gone):
         told += " The changes to other sessions stay."
     if stays:
         told += f" Not undone, because they cannot be: {stays}."

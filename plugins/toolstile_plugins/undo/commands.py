@@ -21,7 +21,7 @@ from toolstile_hookspecs.execution.undo import (
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import counted, printable, wire_time
 from toolstile_plugins.screen import Screen, agrees, show_line, shown_time, tell
-from toolstile_plugins.undo.calls import known_notes, named, standing
+from toolstile_plugins.undo.calls import Undone, known_notes, named
 from toolstile_plugins.undo.store import UndoStore
 
 FAILED: Final = 1
@@ -67,7 +67,7 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
         args.file = os.path.relpath(base / args.file, base)
     some = [
         note
-        for note in (notes if args.list else standing(notes))
+        for note in (notes if args.list else Undone(notes).standing())
         if args.session in (None, note.session_id)
         and (args.since is None or note.at >= args.since)
         and (args.file is None or args.file in store.paths_of(note))
@@ -75,7 +75,7 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
         and (root is None or store.is_in(note, root))
     ]
     if args.list:
-        states = {note.id: "kept" for note in standing(notes)}
+        states = {note.id: "kept" for note in Undone(notes).standing()}
         with host.executor() as tools:
             states |= {note.id: "owed" for note in some if _owes(tools.resources, note)}
         _list(store, some, states, args)
@@ -96,7 +96,7 @@ def notes_of_today(host: HostHandle) -> list[UndoNote]:
     with host.executor() as tools:
         store = tools.resources.get(UndoStore)
     root: Path | None = getattr(host.settings("vfs"), "root", None)
-    notes = standing(_known(host, store, None, datetime.now(UTC) - timedelta(days=1)))
+    notes = Undone(_known(host, store, None, datetime.now(UTC) - timedelta(days=1))).standing()
     return [note for note in notes if root is None or store.is_in(note, root)]
 
 
@@ -106,7 +106,7 @@ def _known(
     """Return the notes of the store and of all sessions that may be meant, the oldest first."""
     with host.executor() as tools:
         stored = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]
-        notes = known_notes(tools.session, store)
+        notes = known_notes(tools.session[UndoNote].all(), store)
     for info in () if stored is None else stored.sessions():
         if session in (None, info.id) and not (since and info.changed_at < since):
             with host.executor(session_id=info.id) as tools:

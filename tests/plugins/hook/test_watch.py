@@ -129,9 +129,9 @@ class TestCommand:
     def test_the_last_call_is_not_the_one_that_was_put_back(self, desk: AgentDesk) -> None:
         kept = desk.bash("echo agent > changed.txt")
         desk.bash("echo agent > gone.txt; exit 1")
-        from toolstile_plugins.undo.calls import standing
+        from toolstile_plugins.undo.calls import Undone
 
-        assert standing(desk.files.undo.notes())[0].id == kept.call.id
+        assert Undone(desk.files.undo.notes()).standing()[0].id == kept.call.id
 
     def test_ignored_files_and_git_itself_stay(self, desk: AgentDesk) -> None:
         (desk.root / ".gitignore").write_text("*.log\nbuild/\n")

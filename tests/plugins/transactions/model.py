@@ -12,6 +12,14 @@ WRITES = {"add": "notes", "swap": "total", "put": ""}
 TOOLS = frozenset({*READS, *WRITES, "once"})
 
 
+def effect(notes, numbers, undone=True):
+    """Return the calls that an undo of some concerns, and whether they are undone by it."""
+    found = {}
+    for n in numbers if undone else numbers[::-1]:
+        found |= {n: undone} | (effect(notes, notes[n][2], not undone) if n in notes else {})
+    return found
+
+
 class World:
     """The values, the keys and their holders, the stops, the notes of calls, and the ends."""
 
@@ -42,7 +50,7 @@ class Layer:
         """Begin again; reads still count below."""
         for name in [name for name, cell in self.cells.items() if cell[2] and self.below]:
             self.below.cell(name)[2] = True
-        self.cells, self.freed = {}, {}
+        self.cells, self.freed, self.undoes = {}, {}, []
         self.hand_keys_to(None)
         self.catch_up()
 
@@ -123,26 +131,45 @@ class Layer:
         return "failed" if name == "fail" else "succeeded", arg if name == "put" else text
 
     def _undo(self, numbers, keeps):
-        known, moved, self.has_lost_texts = self.read("undos"), [], True
-        notes = [self.world.notes[n][n not in known] for n in numbers]
-        if not all(notes):
-            return "failed", []
-        inner, changes = Layer(self.world, self.session, self), [c for note in notes for c in note]
-        inner.freed = {key: run for key, run, *_ in changes if self.has(key, run)}
+        """Undo calls that stand, the newest first."""
+        own, moved, self.has_lost_texts = self.now("undos")[1], [], True
+        known = {n: each for n, each in enumerate(self.world.notes) if n in own or each[1]}
+        undone = {}
+        for undoes in [
+            *(each[2] for each in known.values()),
+            *(e.undoes for e in self.chain[::-1]),
+        ]:
+            undone |= effect(known, undoes)
+        for n in numbers:
+            made = {n: False, **effect(known, known[n][2])} if n in known else {n: None}
+            if any(undone.get(each, False) is not now for each, now in made.items()):
+                return "failed", []
+            undone |= effect(known, [n])
+        notes = [(n, self.world.notes[n][n not in own]) for n in numbers]
+        inner, back = Layer(self.world, self.session, self), []
+        inner.freed = {k: run for _, note in notes for k, run, *_ in note if self.has(k, run)}
         try:
-            for name, at, left, former in (each for each in changes if each[0] in self.at):
-                items, size = inner.read(name), len(left)
-                found = [n for n in range(at, -1, -1) if items[n : n + size] == left]
-                if not found or (former is not None and items != left):
-                    moved.append(name)
-                    continue
-                rest = items[: found[0]] + items[found[0] + size :]
-                inner.change(name, rest if former is None else former, replaces=True)
+            for n, note in notes:
+                here = [inner.put_back(*each) for each in note if each[0] in self.at]
+                moved += filter(None, here)
+                back += [n] if not here or None in here else []
             if keeps or not moved:
                 inner.merge()
+                self.undoes += back
+                if back:
+                    self.cell("undos")
         finally:
             inner.forget()
         return ("failed", sorted(moved)) if moved and not keeps else ("succeeded", [])
+
+    def put_back(self, name, at, left, former):
+        """Take items back that a call has left; return the name if others have changed them."""
+        items, size = self.read(name), len(left)
+        found = [n for n in range(at, -1, -1) if items[n : n + size] == left]
+        if not found or (former is not None and items != left):
+            return name
+        rest = items[: found[0]] + items[found[0] + size :]
+        return self.change(name, rest if former is None else former, replaces=True)
 
     def has(self, key, run):
         """Tell whether a run of a key is its last one, and is kept."""
@@ -174,6 +201,7 @@ class Layer:
         self.hand_keys_to(below)
         below.calls, below.inner = below.calls + self.calls, below.inner + self.ends()
         below.has_lost_texts |= self.has_lost_texts
+        below.undoes += self.undoes
         self.cells, below.freed = {}, below.freed | self.freed
 
     def keep(self):
@@ -192,7 +220,8 @@ class Layer:
             self.world.values[self.session, "undos"] = undos
             # Other sessions find a note beside its files, or that of a session without a store.
             found = "/" in self.session or any(each[0] in PATHS for each in changes)
-            self.world.notes.append((changes, [c for c in changes if found and c[0] not in SLICES]))
+            others = [c for c in changes if found and c[0] not in SLICES]
+            self.world.notes.append((changes, others, self.undoes))
         self.end("committed")
 
     def ends(self):

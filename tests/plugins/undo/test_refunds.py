@@ -359,6 +359,19 @@ class TestUndo:
         assert not shop.call("pay", purpose="rail").event.replayed
         assert (shop.states, shop.bank.balance("rail")) == (["done"], 1)
 
+    def test_a_payment_is_undone_once(self, shop: Shop) -> None:
+        paid = shop.call("pay", purpose="rail")
+        work = shop.work.transaction("back")
+        assert work.undo(paid.call.id).success
+        undo = shop.work.undo(paid.call.id)
+        assert undo.success
+        told = "Another call has undone the effect of pay"
+        with pytest.raises(TransactionFailed, match=told):
+            work.commit()
+        refused = shop.work.undo(paid.call.id)
+        assert f"already, by call {undo.call.id}." in refused.text
+        assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
+
     @pytest.mark.parametrize("within", ["transaction", "savepoint"])
     @pytest.mark.parametrize(
         ("name", "arguments"), [("pay", {"purpose": "rail"}), ("add_once", {"text": "a"})]

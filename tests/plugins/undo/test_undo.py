@@ -24,6 +24,7 @@ from toolstile import (
     StateError,
     ToolCall,
     ToolContext,
+    TransactionFailed,
     hookimpl,
     tool,
 )
@@ -385,6 +386,8 @@ class TestResources:
             undo = tools.undo(call.id)
             assert "the shelf." in undo.text
             assert shelf.books == []
+            call = tools.dispatch(ToolCall("add_book", {"title": "Emma"})).call
+            shelf.books.clear()
             with pytest.raises(UndoConflict, match="the shelf: the call left Emma"):
                 tools.undo(call.id)
 
@@ -539,6 +542,63 @@ class TestIds:
         assert any_desk.lines == ["b"]
         any_desk.undo()
         assert (any_desk.lines, list(any_desk.tree())) == (["a"], ["a.txt"])
+
+    def test_a_call_is_undone_once(self, any_desk: Desk) -> None:
+        """Equal items and files that others have made since stay."""
+        desk = any_desk
+        first, *_ = (desk.call("add_line", text="a") for _ in "123")
+        written = desk.call("write_both", path="a.txt", text="one")
+        file_undo, undo = desk.undo(written), desk.undo(first)
+        (desk.root / "a.txt").write_text("one")
+        for call, by in ((first, undo), (written, file_undo)):
+            refused = desk.tools.undo(call)
+            assert not refused.success
+            assert f"is undone already, by call {by}. Undo that one to redo it." in refused.text
+        assert (desk.lines, list(desk.tree())) == (["a", "a"], ["a.txt"])
+
+        redo = desk.undo(undo)
+        assert desk.lines == ["a", "a", "a"]
+        assert f"already, by call {redo}." in desk.tools.undo(undo).text
+        again = desk.undo(first)
+        # It would take back the same item.
+        assert f"already, by call {again}." in desk.tools.undo(redo).text
+        assert desk.lines == ["a", "a"]
+
+    def test_a_call_is_undone_once_in_a_transaction(self, any_desk: Desk) -> None:
+        first, *_ = (any_desk.call("add_line", text="a") for _ in "12")
+        with any_desk.tools.transaction("back") as work:
+            assert work.undo(first).success
+            with work.transaction("a part") as part:
+                refused = part.undo(first)
+                assert "already, by this transaction. Omit it." in refused.text
+        assert any_desk.lines == ["a"]
+
+    @pytest.mark.parametrize("name", ["add_line", "write_both"])
+    def test_of_two_hosts_one_undoes_a_call(
+        self, make_desk: Callable[..., Desk], name: str
+    ) -> None:
+        more = {"path": "a.txt"} if name == "write_both" else {}
+        desk, other = make_desk(STORED), make_desk(STORED)
+        first, *_ = (desk.call(name, text="a", **more) for _ in "12"[: 2 - len(more)])
+        work = desk.tools.transaction("back")
+        assert work.undo(first).success
+        other.undo(first)
+        other.call(name, text="a", **more)
+        with pytest.raises(TransactionFailed):
+            work.commit()
+        assert "is undone already" in desk.tools.undo(first).text
+        assert desk.lines == ["a", "a"][len(more) :]
+        assert list(desk.tree()) == [*more.values()]
+
+    def test_an_undo_in_a_transaction_depends_only_on_its_values(self, any_desk: Desk) -> None:
+        call = any_desk.call("write_both", path="a.txt", text="one")
+        with any_desk.tools.transaction("back") as work:
+            assert work.undo(call).success
+            other = any_desk.tools.dispatch(
+                ToolCall("write_file", {"path": "b.txt", "content": ""})
+            )
+            assert other.success
+        assert (any_desk.lines, list(any_desk.tree())) == ([], ["b.txt"])
 
     def test_an_unknown_id_fails(self, desk: Desk) -> None:
         assert desk.tools.undo("no").text.startswith("Call 'no' cannot be undone")
