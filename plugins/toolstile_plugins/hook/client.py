@@ -89,6 +89,18 @@ def start(workspace: str) -> int:
         os._exit(1)
 
 
+def is_served() -> bool:
+    """Tell whether a helper is in the working directory."""
+    from fcntl import LOCK_EX, LOCK_NB, flock  # late: few clients need it
+
+    with open("lock", "a") as lock:  # noqa: PTH123 - quick
+        try:
+            flock(lock, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def main(agent: str) -> int:
     """Answer the event on standard input; return the exit status."""
     event = sys.stdin.buffer.read()
@@ -98,7 +110,7 @@ def main(agent: str) -> int:
     private(folder)
     os.chdir(folder)
     head = "\0".join([agent, *environment]).encode(errors="surrogateescape")
-    child, until = 0, time.monotonic() + LIMIT
+    child, failed, until = 0, 0, time.monotonic() + LIMIT
     while time.monotonic() < until:
         if answer := ask(head + b"\n" + event):
             sys.stdout.buffer.write(answer)
@@ -108,9 +120,11 @@ def main(agent: str) -> int:
             child = start(workspace)
         else:
             ended, status = os.waitpid(child, os.WNOHANG)
-            if ended and status:
-                return 1  # it cannot start; its log says why
-            child = 0 if ended else child  # another helper was there, and may have ended since
+            # Beside another helper, which may have ended since, none can start.
+            failed += bool(ended and status and not is_served())
+            if failed > 1:
+                return 1  # its log says why
+            child = 0 if ended else child
         time.sleep(_PAUSE)
     return 1
 

@@ -47,6 +47,14 @@ def test_many_hooks_at_once_start_one_helper(hooked: Workspace) -> None:
     assert hooked.helper is not None
 
 
+def test_many_hooks_at_once_start_one_helper_that_records(hooked: Workspace) -> None:
+    # Only one process may write the file.
+    hooked.configure(f'[plugins.record]\nfile = "{hooked.state}/calls.jsonl"\n')
+    with ThreadPoolExecutor(4) as pool:
+        answers = [*pool.map(lambda number: hooked.bash(f"echo {number}"), range(4))]
+    assert answers == [{}] * 4
+
+
 def test_a_helper_that_cannot_start_refuses_the_call(hooked: Workspace) -> None:
     hooked.configure("[[policies]]\nkind = 'no such kind'\n")
     done = hooked.send(hooked.event("PreToolUse", "Bash", arguments={"command": "true"}))
