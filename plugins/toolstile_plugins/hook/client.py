@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # Because `socket` takes 10 ms of CPU to import, as long as Python itself.
 import _socket
+import fcntl
 import os
 import sys
 import time
@@ -91,11 +92,9 @@ def start(workspace: str) -> int:
 
 def is_served() -> bool:
     """Tell whether a helper is in the working directory."""
-    from fcntl import LOCK_EX, LOCK_NB, flock  # late: few clients need it
-
     with open("lock", "a") as lock:  # noqa: PTH123 - quick
         try:
-            flock(lock, LOCK_EX | LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
     return False

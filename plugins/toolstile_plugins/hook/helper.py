@@ -251,16 +251,23 @@ class Helper:
         finally:
             self._protection.events.pop(call.id, None)
         asked = self._asked.pop(call.id, None)
+        granted = agent.heeds_grants and call.id in self._protection.granted
+        self._protection.granted.discard(call.id)
         if isinstance(begun, Outcome):
-            if begun.status is Status.PENDING:
-                return self._waits(event, begun.text)
-            done = f"{event.tool} was done before and did not run again: " if begun.success else ""
-            return Decision(verdict="deny", reason=f"{done}{begun.text}")
+            return self._ended(event, begun)
         begun = agent.noting(event.tool, begun) if self._settings.bash == "watch" else begun
         changed = None if begun == event.arguments else begun
-        if asked is not None:
-            return Decision(verdict="ask", reason=asked, arguments=changed)
-        return NOTHING if changed is None else Decision(verdict="allow", arguments=changed)
+        if asked is None and changed is None and not granted:
+            return NOTHING
+        if asked is None:
+            return Decision(verdict="allow", arguments=changed)
+        return Decision(verdict="ask", reason=asked, arguments=changed)
+
+    def _ended(self, event: Event, outcome: Outcome) -> Decision:
+        if outcome.status is Status.PENDING:
+            return self._waits(event, outcome.text)
+        done = f"{event.tool} was done before and did not run again: " if outcome.success else ""
+        return Decision(verdict="deny", reason=f"{done}{outcome.text}")
 
     def _waits(self, event: Event, text: str) -> Decision:
         return Decision(verdict="defer" if event.defers else "deny", reason=text)

@@ -25,6 +25,7 @@ from toolstile_hookspecs import (
 from toolstile_plugins.hook.agents import Event
 from toolstile_plugins.hook.client import state_folder
 from toolstile_plugins.policies.path_arguments import use_of
+from toolstile_plugins.rules.rule import RulePolicy
 from toolstile_plugins.rules.shell.lines import parsed
 from toolstile_plugins.vfs.paths import Pattern
 
@@ -106,14 +107,23 @@ class Protection:
         self._kept: dict[Path, bytes | None] = {}
         self.events: dict[str, Event] = {}
         """The events of calls on which the host decides, by the ids of the calls."""
+        self.granted: set[str] = set()
+        """The calls that a rule with `grant` allows, by their ids."""
 
     @hookimpl
-    def toolstile_check(self, tool: Tool[Any, Any], context: ToolContext) -> PolicyDecision | None:
+    def toolstile_check(
+        self, tool: Tool[Any, Any], params: Any, context: ToolContext
+    ) -> PolicyDecision | None:
         """Deny a call that would change a protected file, or answer for the user."""
         call = context.tool_call
         event = None if call is None else self.events.get(call.id)
-        if event is None:
+        if call is None or event is None:
             return None
+        for rule in self._host.policies:
+            if isinstance(rule, RulePolicy) and rule.grant and rule.selects(tool):
+                decision = rule.check(tool, params, context=context)
+                if decision.allowed and decision.reason:
+                    self.granted.add(call.id)
         if (why := self._fault(tool, event)) is not None:
             return PolicyDecision.deny(why)
         return PolicyDecision.ask(_AGENT) if _starts_agent(event) else None

@@ -99,6 +99,7 @@ class RulePolicy(SelectingPolicy):
         when: The expression; without one the rule always holds.
         reason: The reason, for the person who is asked and the model that is denied.
         root: The directory of paths, for `path()` of tools that do not use the workspace.
+        grant: Whether an `allow` also answers for a coding agent, which then asks no person itself.
 
     Raises:
         DefinitionError: When the expression is wrong, or its library is not installed.
@@ -110,9 +111,12 @@ class RulePolicy(SelectingPolicy):
     when: str = "true"
     reason: str = ""
     root: Path | None = None
+    grant: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.grant and self.effect != "allow":
+            raise DefinitionError('RulePolicy: grant needs effect = "allow". Take one out.')
         if self.root is not None:
             object.__setattr__(self, "root", Path(self.root).absolute())
             if not self.root.is_dir():

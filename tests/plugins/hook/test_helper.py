@@ -51,6 +51,21 @@ def test_a_rule_denies_with_its_reason(ruled: Workspace) -> None:
     assert ruled.recorded() == [("bash", "denied")]
 
 
+def test_a_rule_that_grants_answers_for_the_agent(ruled: Workspace) -> None:
+    rule = 'kind = "rule"\neffect = "allow"\ntools = ["Bash"]\n'
+    holds = "when = '\"ls\" in words(args.command)'\n"
+    text = (ruled.folder / "toolstile.toml").read_text()
+    ruled.configure(f"{text}\n[[policies]]\n{rule}{holds}grant = true\n")
+    assert ruled.bash("ls")["permissionDecision"] == "allow"
+    assert ruled.bash("pwd") == {}
+    # The stricter counts.
+    assert ruled.bash("ls; rm x")["permissionDecision"] == "deny"
+    assert ruled.bash("ls; git push")["permissionDecision"] == "defer"
+    ruled.decision(ruled.event("SessionEnd"))
+    ruled.configure(f"{text}\n[[policies]]\n{rule}{holds}")
+    assert ruled.bash("ls") == {}
+
+
 def test_a_policy_over_commands_denies_and_asks(ruled: Workspace) -> None:
     pytest.importorskip("tree_sitter_bash")
     lists = 'deny = ["curl *"]\nask = ["make *"]\nallow = ["ls *"]\n'
