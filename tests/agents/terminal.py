@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -70,4 +72,8 @@ def terminal(
         try:
             yield made
         finally:
+            program = made.tmux("list-panes", "-F", "#{pane_pid}").strip()
             made.tmux("kill-server")
+            if program:  # because it may outlive its terminal
+                with suppress(ProcessLookupError):
+                    os.killpg(int(program), signal.SIGKILL)

@@ -205,7 +205,7 @@ class Helper:
             ending.add_done_callback(self._ending.discard)
             return await ending
         if self._ending:
-            # If its hook was killed, the agent goes on while its last call is still put back.
+            # If its hook was killed, the agent makes a call while its last one is still put back.
             await asyncio.wait({*self._ending})
         if event.kind == "before":
             if event.tool.startswith(agent.own):

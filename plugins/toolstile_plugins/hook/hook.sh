@@ -7,10 +7,9 @@ answer=$(
   "$1" -I -S "${0%/*}/client.py" "$2" <&3 3<&- 2>/dev/null &
   client=$!
   (
-    trap 'kill $sleeper; exit' TERM
+    trap 'kill $!; exit' TERM # not a variable, because a signal may come before it is set
     sleep "$3" &
-    sleeper=$!
-    wait $sleeper
+    wait $!
     kill -9 $client
   ) </dev/null >/dev/null 2>&1 3<&- &
   limit=$!

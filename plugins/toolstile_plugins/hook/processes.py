@@ -45,7 +45,7 @@ def left_by(
         since: The time before the command, as of `now`.
         client: The process that has reported the command's end.
         patience: The seconds to wait for the end of the processes.
-        clients: The processes of our hooks, such as those of calls beside it.
+        clients: The processes of our hooks, also for calls beside it.
     """
     if not Path("/proc/self/stat").exists():
         return None
