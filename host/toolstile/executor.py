@@ -91,6 +91,7 @@ _CLOSED: Final = (
     "This executor is closed. Dispatch within its `with` block, or make a new one: with "
     "host.executor() as tools: ..."
 )
+_AROUND: Final = "The transaction around it has ended."
 _NO_CARDS: Final = (
     "No approver here takes the card of a transaction. Give the host or the executor one with a "
     "method `turn`, or leave `approve` out."
@@ -137,10 +138,8 @@ class Executor:
         self.within: TransactionRoot | None = None
         self.transactions: WeakSet[Transaction] = WeakSet()
         self.children: WeakSet[Executor] = WeakSet()
-        approve_diff, hear = configuration.approve_diff, options.on_answer
-        self._manner = DispatchOptions(
-            configuration.timeout, approve_diff, options.dry_run, hear=hear
-        )
+        diff, hear = configuration.approve_diff, options.on_answer
+        self._manner = DispatchOptions(configuration.timeout, diff, options.dry_run, hear=hear)
         self._host = host
         prompt, own = options.prompt, (options.tags, options.without_tags)
         if options.tools or any(own):
@@ -608,9 +607,8 @@ class Transaction(Executor):
         self.ended: TransactionEnded | None = None
         self.transactions, self.children = WeakSet(), WeakSet()
         self._plans = None
-        self._manner = replace(self._manner, keeps_together=True)
-        if root.approves:
-            self._manner = replace(self._manner, approve_diff=True)
+        shows = root.approves or self._manner.approve_diff
+        self._manner = replace(self._manner, keeps_together=True, approve_diff=shows)
         self._root = self.within = root
         self.id, self.deadline = root.call_made.id, root.deadline
         self.context_fields = {**self.context_fields, "transaction": root.context}
@@ -718,9 +716,8 @@ class Transaction(Executor):
 
     def __repr__(self) -> str:
         """Return the title, and how it ended."""
-        return (
-            f"<Transaction {self.title!r}: {'open' if self.ended is None else self.ended.status}>"
-        )
+        state = "open" if self.ended is None else self.ended.status
+        return f"<Transaction {self.title!r}: {state}>"
 
     def _end_aside(self, reason: str) -> None:
         self.engine.sync.drive(self.end(reason, on_loop=False))
@@ -732,6 +729,10 @@ class Transaction(Executor):
         thread = (threading.get_ident(),)
         self._ends.append(thread)
         if (first := self._ends[0]) is not thread:
+            # Not for "", because the commit around it waits for the answer of a person.
+            if reason and not self.decided.granted:
+                self.refuse(reason)
+                self._root.taken_back.cancel()
             # A signal handler, or another task, would keep this very thread from ending it.
             if not self.decided.granted and (on_loop or first != thread):
                 yield WaitFor(self.decided, ENDLESS)
@@ -739,7 +740,7 @@ class Transaction(Executor):
         root, error, why = self._root, None, ""
         try:
             for each in list(self.transactions):
-                yield from each.end("The transaction around it has ended.", on_loop=on_loop)
+                yield from each.end(_AROUND if reason else "", on_loop=on_loop)
             if reason is None:
                 with suppress(GeneratorExit):
                     yield from root.finish(self, on_loop=on_loop)
@@ -748,9 +749,9 @@ class Transaction(Executor):
                 self._is_given_up |= error is None
             else:
                 root.on_loop = on_loop
-                status, why = TransactionStatus.ROLLED_BACK, reason
+                status, why = TransactionStatus.ROLLED_BACK, reason or _AROUND
                 try:
-                    yield from root.give_up(reason)
+                    yield from root.give_up(why)
                 except BaseException as interruption:  # noqa: BLE001 - raised when the end is told
                     error = interruption
             self.ended = TransactionEnded(
@@ -794,7 +795,6 @@ class Transaction(Executor):
         if (ended := self.ended) is None:
             raise StateError(f"{self._root.name} is ending here already. Return first.")
         if ended.status is not TransactionStatus.COMMITTED and not self._is_given_up:
-            told = ended.reason
-            if self.title not in told:
+            if self._root.name not in (told := ended.reason):
                 told = f"{self._root.name} was not kept: {told}"
             raise TransactionFailed(told, ended) from error

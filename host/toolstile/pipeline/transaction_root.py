@@ -118,6 +118,7 @@ class TransactionRoot(ActiveCall):
         joined: The calls whose changes are part of it, in order.
         calls: All calls that have ended, in order, for a second run.
         is_over: Whether its end is decided.
+        taken_back: Cancelled when it is rolled back while it waits for its decision.
         is_turn: Whether the host has begun it for a turn; its card shows only calls that ask.
         refused: Why calls are left out, by the ids of the calls.
         waiting: The questions that will be answered later, with the answers so far, likewise.
@@ -141,6 +142,7 @@ class TransactionRoot(ActiveCall):
             late += "nothing of it is kept. Begin one again with more time, or with fewer calls."
             deadline = replace(Deadline.after(timeout, clock=executor.clock), reason=late)
         super().__init__(executor, ToolCall("transaction", deadline=deadline))
+        self.taken_back = Cancellation()
         self.stops_before = executor.engine.gate.seen()
         self.title = title
         self.keeps = keeps
@@ -279,7 +281,8 @@ class TransactionRoot(ActiveCall):
         except BaseException as error:  # noqa: BLE001 - every end is told first
             context = FailureContext(self.name, contained=True, deadline=self.deadline)
             failure = classify_failure(error, context, self.stage, ())
-            reason = failure.result.message
+            # It may have been rolled back, or its executor closed, while this waited.
+            reason = work.retired or failure.result.message
             self.status, self.raises = failure.status, failure.raises
             status = _STATUS.get(failure.status, TransactionStatus.ROLLED_BACK)
             if not self.committed:
@@ -300,7 +303,7 @@ class TransactionRoot(ActiveCall):
         deadlines = [each.deadline for each in calls if each.deadline is not None]
         self.deadline = min(deadlines, key=Deadline.remaining, default=None)
         if stops := {each.cancellation for each in calls} - {None}:
-            self.cancellation = stopped = Cancellation()
+            self.cancellation = stopped = self.taken_back
             forget = [each.on_cancel(stopped.cancel) for each in stops if each is not None]
             self._forget_left = lambda: [each() for each in forget]
 
@@ -357,6 +360,7 @@ class TransactionRoot(ActiveCall):
                 return
             refuse_endless(self, self.reruns, UNSHOWN)
             rows = [self._row(work, each, diff) for each in self.joined]
+            self.cancellation = self.taken_back
             answers = yield from self._answers(rows, diff)
             self.check_limits()
             changed = self._changed(rows, answers)
@@ -446,6 +450,8 @@ class TransactionRoot(ActiveCall):
         raise CallRejected(Status.PENDING, f"{self.name} {told}")
 
     def _decide(self, work: Environment) -> Staged:
+        if self.taken_back.aborted:
+            raise CallRejected(Status.CANCELLED, "It was rolled back.")
         above = self.executor.within
         if above is None or self._is_rehearsed:
             for each in self.joined:
