@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -113,6 +114,10 @@ class OfPerson:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)
+
+    def __copy__(self) -> Environment:
+        # For another look at the call: of the executor, because the person has wanted the undo.
+        return copy(self._executor)
 
     @staticmethod
     def approver(request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG004 - whatever it asks
