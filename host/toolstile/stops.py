@@ -29,7 +29,7 @@ from toolstile_hookspecs.stops import Stop
 
 Stops = tuple[Stop, ...]
 REMEMBERED: Final = timedelta(days=1)
-"""The time for which a stop that has ended still ends transactions that were open meanwhile."""
+"""The time for which a stop that has ended still ends calls that were running meanwhile."""
 PATIENCE: Final = 5.0
 """Seconds for which `stop` waits for a decision that is under way."""
 _UNENDED: Final = (
@@ -37,6 +37,8 @@ _UNENDED: Final = (
     "the process, then retry."
 )
 _FORGOTTEN: Final = "It was open for more than a day, and there were stops meanwhile."
+Seen = tuple[int, frozenset[datetime]]
+"""The number of a change of the stops, and the times of the stops that were made by then."""
 _form = TypeAdapter(tuple[int, Stops], config=ConfigDict(defer_build=True))
 """The form of the kept text: the number of its change, and the stops, also ended ones."""
 log = logging.getLogger("toolstile")
@@ -66,6 +68,7 @@ class Gate(Slot):
                 log.warning("%s", told, extra=NOTICE)
         self._file = None if place is None else place / "stops.json"
         self._kept: tuple[int, Stops] = 0, ()
+        self.known: Seen = 0, frozenset()
         self._count = 0
         self._text: str = ""
         self._reading, self._changing = Lock(), Lock()
@@ -87,7 +90,7 @@ class Gate(Slot):
         # Kept by the call at once, which clears it at its end, whatever interrupts.
         call.mark = self.free.pop()
         self.numbers[call.mark] = self._count + 1
-        is_clear = self.numbers[0] == self.clear and call.stops_before is None
+        is_clear = self.numbers[0] == self.clear and call.stops is self.known
         if not is_clear and (fault := self.fault(call)) is not None:
             self.leave(call)
             raise fault
@@ -105,8 +108,8 @@ class Gate(Slot):
 
     def fault(self, call: Any) -> Stopped | None:
         """Return why a call has to end, or None; decided calls and undos are left alone."""
-        before = call.stops_before
-        if self.numbers[0] == self.clear and before is None:
+        before = call.stops
+        if self.numbers[0] == self.clear and (before is None or before is self.known):
             return None
         settles = isinstance(call.call_made, SettlingCall) and call.call_made.name == RECONCILE_TOOL
         if call.committed or call.error is not None or settles:
@@ -114,11 +117,11 @@ class Gate(Slot):
         tools = [*call.tools_within, *([] if call.plan is None else [call.plan.tool])]
         past: Stops = ()
         if before is not None:
-            # A transaction was stopped also by a stop that has come and gone while it was open.
-            number, moment, known = before
+            # A call was stopped also by a stop that has come and gone while it was running.
+            number, known = before
             past = tuple(each for each in self.remembered() if each.at not in known)
-            if number != self._kept[0] and moment < datetime.now(UTC) - REMEMBERED:
-                past += (Stop(_FORGOTTEN, "host", moment),)
+            if number != self._kept[0] and call.timestamp < call.executor.clock.now() - REMEMBERED:
+                past += (Stop(_FORGOTTEN, "host", call.timestamp),)
         for stop in (*self.stops(), *past):
             if stop.concerns(tools, call.executor.principal, call.executor.session_id):
                 fault = Stopped(stop.reason, for_operator=f"Stopped: {stop}")
@@ -127,10 +130,10 @@ class Gate(Slot):
                 return fault
         return None
 
-    def seen(self) -> tuple[int, datetime, frozenset[datetime]]:
-        """Return the number of the newest change, the time, and the times of the known stops."""
-        known = frozenset(each.at for each in self.remembered())
-        return self._kept[0], datetime.now(UTC), known
+    def seen(self) -> Seen:
+        """Return the stops that are known now, for a call that begins."""
+        self.remembered()
+        return self.known
 
     def stops(self) -> Stops:
         """Return the stops that are in force, the oldest first."""
@@ -190,6 +193,7 @@ class Gate(Slot):
             count, texts = self.numbers[0], filter(None, (told, self._stored))
             newest = max([self._kept, *map(_form.validate_json, texts)], key=itemgetter(0))
             self._kept = newest[0], _in_force(newest[1], REMEMBERED)
+            self.known = newest[0], frozenset(each.at for each in newest[1])
             # In this order: a decision that sees the new count finds the new stops.
             self._count, self.clear = count, -1 if _in_force(self._kept[1]) else count
             self._text = told or self._text

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, get_args
 
 from toolstile.drivers.job import Run, Staged
-from toolstile.drivers.limit import Limit, TimedOut
+from toolstile.drivers.limit import Limit, Stopped, TimedOut
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.environment import Resumption
 from toolstile.pipeline.failures import CallRejected, unreadable
@@ -348,6 +348,8 @@ def ask_within(
         call.set_attribute(APPROVAL, UNANSWERED)
         msg = f"{needs}, but the approval timed out.{kept} Tell the user, or retry later."
         raise CallRejected(Status.DENIED, msg) from None
+    except Stopped:
+        raise
     except Exception as error:
         call.check_limits()
         log_failure(call, log, "The approver failed; the call is denied.")

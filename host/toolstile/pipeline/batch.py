@@ -84,11 +84,12 @@ class BatchOrder:
     it has passed, or the gate it waits at, and reads the notes of the others only then.
     """
 
-    __slots__ = ("_gates", "_passed", "_size", "_upto", "card")
+    __slots__ = ("_gates", "_passed", "_size", "_upto", "card", "stops")
 
     def __init__(self, size: int, card: Any = None) -> None:
         # The questions of the calls, if a person answers them together.
         self.card = card
+        self.stops: Any = None  # a stop ends all calls of the batch, as it ends one
         self._size = size
         # The last milestone that each call has passed.
         self._passed = [-1] * size

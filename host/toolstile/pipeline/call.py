@@ -85,7 +85,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "mark", "on_loop", "opened", "outcome", "params", "params_shown", "participants", "places",
         "plan", "questions", "raises", "recalled", "replayed", "request", "reruns", "result",
         "result_secrets", "resumption", "rolled_back", "scope", "serial_claim", "session_changes",
-        "stage", "started", "status", "tells_json", "text", "timestamp",
+        "stage", "started", "status", "stops", "tells_json", "text", "timestamp",
         "tools_within", "turns", "undone", "using",
     )
     # fmt: on
@@ -136,8 +136,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
     """The mark of its decision in the slot of the host; see `Gate.enter`."""
     tools_within: frozenset[Tool[Any, Any]]
     """The tools of the calls that have joined it."""
-    stops_before: Any = None
-    """The stops that were seen before it began, if it is a transaction; see `Gate.seen`."""
+    stops: Any
+    """The stops that were known when it began, None before that; see `Gate.known`."""
 
     # The handler's result, or a plugin's answer in its place.
     result: ToolResult[Any]
@@ -225,6 +225,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.plan = self.params = self.limit = self.turns = self.serial_claim = None
         self.data = self.error = self.raises = self.left_child = self.answer = None
         self.handler_duration = self.params_shown = self.approved = self._child_turns = None
+        self.stops = None
         self.result_secrets = self.decisions = self.asks = ()
         self.crossings = self.listeners = self.request = self.places = ()
         if parent is not None:
@@ -279,6 +280,10 @@ class ActiveCall(Lifetime["ActiveCall"]):
         above = parent or executor.within
         if not self.opened:
             self.control = executor.new_control(self, None if above is None else above.control)
+            gate = executor.engine.gate
+            self.stops = gate.known if gate.numbers[0] == gate.clear else gate.seen()
+            if self.batch is not None:
+                self.stops = self.batch.stops = self.batch.stops or self.stops
         control = self.control
         if above is None:
             store = executor.home._store  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call

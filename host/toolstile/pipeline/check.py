@@ -71,7 +71,7 @@ UNSETTLED: Final = (
 def check(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged | None:
     """Ask every rule. Return None if all allow the call, else the steps that continue the check."""
     # Before a person is asked about a call that is stopped.
-    if (gate := call.executor.engine.gate).numbers[0] != gate.clear:
+    if (gate := call.executor.engine.gate).numbers[0] != gate.clear or call.stops is not gate.known:
         gate.check(call)
     call.branch.frozen = True
     if call.resumption is None:

@@ -231,7 +231,7 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
         yield from take_snapshots(call, plan)
 
     # 7. Execute: a plugin's answer, or the handler. The session hears of the value.
-    if (gate := call.executor.engine.gate).numbers[0] != gate.clear:
+    if (gate := call.executor.engine.gate).numbers[0] != gate.clear or call.stops is not gate.known:
         gate.check(call)
     call.stage = EXECUTE
     if plan.executes or table.execute_wrappers:

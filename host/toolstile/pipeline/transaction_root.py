@@ -143,7 +143,7 @@ class TransactionRoot(ActiveCall):
             deadline = replace(Deadline.after(timeout, clock=executor.clock), reason=late)
         super().__init__(executor, ToolCall("transaction", deadline=deadline))
         self.taken_back = Cancellation()
-        self.stops_before = executor.engine.gate.seen()
+        self.stops = executor.engine.gate.seen()
         self.title = title
         self.keeps = keeps
         self.approves = approves

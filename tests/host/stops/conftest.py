@@ -20,7 +20,8 @@ def host_in(place):
     hosts = []
 
     def make(*tools, **more):
-        keys = {"approval_timeout": more.pop("approval_timeout", None)}
+        names = more.keys() & {"approval_timeout", "approve_by", "approve_diff"}
+        keys = {"approval_timeout": None, **{name: more.pop(name) for name in names}}
         settings = Settings(path=place / "toolstile.toml", **keys)
         hosts.append(Host(settings=settings, tools=tools, discover=False, **more).open())
         return hosts[-1]

@@ -385,27 +385,65 @@ def test_a_stopped_call_reads_the_same_in_a_second_run_although_a_rule_denies_it
         assert work.ended.reruns == 1
 
 
-def test_a_call_that_waits_for_a_person_is_stopped(host_in):
-    asked, go_on = threading.Event(), threading.Event()
+def wait_for_a_person(host_in, *, ends, **options):
+    """Stop a call, a batch and a card that wait for a person; return their outcomes."""
+    ran = []
 
-    def answer_late(request):
-        asked.set()
-        go_on.wait(10)
-        return True
-
-    @tool(requires_confirmation=True)
-    def erase() -> str:
+    @tool(requires_confirmation=True, contained=True)
+    def erase(context: ToolContext) -> str:
         """Erase."""
+        ran.append(1)
+        context.session[Note].append(Note("erased"))
         return "Erased."
 
-    host = host_in(erase, approver=answer_late, approval_timeout=60)
+    class Late:
+        def __call__(self, request):
+            asked.set()
+            go_on.wait(10)
+            return True
+
+        turn = __call__
+
+    host, outcomes = host_in(erase, approver=Late(), **options), []
     with host.executor() as tools:
-        answer = in_thread(call, tools, "erase")
-        asked.wait(10)
-        host.stop(REASON)
-        assert answer().status is Status.DENIED
-        go_on.set()
-        assert call(tools, "erase").text.startswith("erase was stopped")
+        for make in (
+            lambda: [call(tools, "erase")],
+            lambda: tools.dispatch_all([ToolCall("erase", {}), ToolCall("erase", {})]),
+        ):
+            asked, go_on = threading.Event(), threading.Event()
+            answer = in_thread(make)
+            asked.wait(10)
+            host.stop(REASON)
+            if ends:
+                host.go()
+            if ends or "approval_timeout" not in options:
+                go_on.set()
+            outcomes += answer()
+            go_on.set()
+            host.go()
+        assert notes(tools) == []
+    return outcomes, ran
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("more", [{}, {"approval_timeout": 60}])
+@pytest.mark.parametrize("approve_by", ["call", "turn"])
+def test_a_call_that_waits_for_a_person_is_stopped(host_in, caplog, ends, more, approve_by):
+    outcomes, ran = wait_for_a_person(host_in, ends=ends, approve_by=approve_by, **more)
+    assert ran == []
+    for outcome in outcomes:
+        assert outcome.status is Status.DENIED
+        assert outcome.text.startswith("erase was stopped: The prices are wrong.")
+    assert "approver failed" not in caplog.text
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_call_whose_diff_waits_for_a_person_is_stopped(host_in, ends):
+    outcomes, ran = wait_for_a_person(host_in, ends=ends, approve_diff=True)
+    assert len(ran) == 3
+    for outcome in outcomes:
+        assert outcome.status is Status.CANCELLED
+        assert outcome.text.startswith("erase was stopped: The prices are wrong.")
 
 
 def test_an_answer_that_comes_with_the_stop_is_too_late(host_in):
@@ -429,18 +467,23 @@ def test_an_answer_that_comes_with_the_stop_is_too_late(host_in):
     assert ran == []
 
 
-def test_a_handler_without_a_timeout_cannot_commit(host_in):
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_handler_without_a_timeout_cannot_commit(host_in, ends):
     @tool
     def work(context: ToolContext) -> str:
         """Work."""
         context.session[Note].append(Note("done"))
         host.stop(REASON)
+        if ends:
+            other.go()
         return "Done."
 
-    host = host_in(work, timeout=None)
+    host, other = host_in(note, work, timeout=None), host_in()
     with host.executor() as tools:
         assert call(tools, "work").status is Status.CANCELLED
         assert notes(tools) == []
+        if ends:
+            assert call(tools, text="a").success
 
 
 # --- How long
@@ -585,7 +628,7 @@ from pathlib import Path
 from toolstile.stops import Gate
 class Call:
     mark = 0
-    committed, error, parent = True, None, None
+    committed, error, parent, stops = True, None, None, None
 gate = Gate(Path(sys.argv[1]), None, decides=True)
 gate.enter(Call())
 print("deciding", flush=True)
@@ -595,7 +638,7 @@ time.sleep(60)
         [sys.executable, "-c", script, place / ".toolstile/stops"], stdout=subprocess.PIPE
     ) as dying:
         assert dying.stdout is not None
-        dying.stdout.readline()
+        assert dying.stdout.readline() == b"deciding\n"
         dying.send_signal(signal.SIGKILL)
     started = time.monotonic()
     host_in().stop(REASON)
