@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 
 from toolstile.drivers.job import Staged, Step, WaitFor
 from toolstile.pipeline.approval import bind, request_of, token_of
-from toolstile.pipeline.call import EXECUTE, PREPARE, VALIDATE, ActiveCall
+from toolstile.pipeline.call import EXECUTE, NOT_BEGUN, PREPARE, VALIDATE, ActiveCall
 from toolstile.pipeline.cards import answers_to
 from toolstile.pipeline.check import (
     as_edited,
@@ -236,7 +236,9 @@ class TransactionRoot(ActiveCall):
 
     def changes(self) -> Generator[Step, Any, str]:
         """Return the changes of all calls together, without their secrets."""
-        return hide((yield from describe(self)), self._secrets)
+        diff = hide((yield from describe(self)), self._secrets)
+        done = self._done()
+        return f"{diff}\ndone, and undone if it is not kept: {done}" if done else diff
 
     # --- its end
 
@@ -373,11 +375,13 @@ class TransactionRoot(ActiveCall):
                 return
             refused = {id_: why for id_, why in changed.items() if not isinstance(why, ToolCall)}
             self.refused |= refused
-            if len(refused) == len(rows):
+            if (done := self._done(refused)) or len(refused) == len(rows):
                 given = (getattr(each, "reason", "") for each in refused.values())
                 told = (reason.strip().rstrip(".") for reason in given if reason)
                 why = f" ({'; '.join(reasons)})" if (reasons := dict.fromkeys(told)) else ""
                 left = "Nothing of it is kept. Do not repeat it unchanged."
+                if done:
+                    left = f"The rest would repeat the effect of {done}. {left}"
                 raise CallRejected(Status.DENIED, f"{self.name} was not approved{why}. {left}")
             yield from self._run_again(work, changed)
 
@@ -427,8 +431,13 @@ class TransactionRoot(ActiveCall):
             row.call.id: each.call.resumption and each.call.resumption.answer_to(row.digest)
             for row, each in zip(rows, self.joined, strict=True)
         }
-        self._is_put_back = any(self.scope.held_alone())
-        if self._is_put_back:
+        held = next(self.scope.held_alone(), None)
+        self._is_put_back = held is not None
+        if held and (done := self._done()):
+            told = f"{self.name} holds {held}, so it would repeat the effect of {done} after the "
+            told += "approval. Nothing of it is kept. Call them in transactions of their own."
+            raise CallRejected(Status.DENIED, told)
+        if held:
             yield from undo(self)
             self.renew()
             self.branch.begin()
@@ -518,6 +527,12 @@ class TransactionRoot(ActiveCall):
                 raise CallRejected(Status.DENIED, told)
 
     # --- a second run
+
+    def _done(self, refused: Collection[str] = ()) -> str:
+        """Name the calls with an effect outside, which a run without refused ones would repeat."""
+        begun = (each for each in self.calls if each.handler_state is not NOT_BEGUN)
+        left = (each for each in begun if each.call_made.id not in refused)
+        return ", ".join(dict.fromkeys(each.name for each in left if not each.tool.contained))
 
     def _may_run_again(self) -> bool:
         """Tell whether a second run repeats all that was done, approved, and read by a model."""

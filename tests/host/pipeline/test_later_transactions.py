@@ -8,6 +8,7 @@ import pytest
 from toolstile import Host, Settings
 from toolstile_hookspecs import (
     ApprovalAnswer,
+    Binding,
     IdempotencyConfig,
     Status,
     ToolContext,
@@ -15,7 +16,7 @@ from toolstile_hookspecs import (
     tool,
 )
 
-from .test_cards import Note, notes
+from .test_cards import Note, Till, notes, ring
 from .test_kept_turns import RAN, made
 
 NO = ApprovalAnswer.deny("no")
@@ -85,7 +86,12 @@ def desk(later, tmp_path, monkeypatch):
         "ledger": {"path": str(tmp_path / "l.db"), "reconcile_every": 0},
         "undo": {"path": str(tmp_path / "undo")},
     }
-    host = Host(tools=[copy, size, pay], settings=Settings(plugins=plugins), approver=later)
+    host = Host(
+        tools=[copy, size, pay, ring],
+        settings=Settings(plugins=plugins),
+        approver=later,
+        resources=[Binding(Till, lambda _: Till())],
+    )
     with host, host.executor() as tools:
         yield tools, bank
 
@@ -158,3 +164,59 @@ def test_one_with_an_effect_outside_is_shown_again_only_if_its_changes_differ(mo
     assert bank == ["x"]
     assert len(later.cards) == 1 + moves
     assert notes(tools)[-1] == ("b a moved" if moves else "b a nothing")
+
+
+# --- with an effect outside
+
+
+class Refusing(Later):
+    """Refuses the rows of some texts, and keeps the cards."""
+
+    def turn(self, card):
+        self.cards.append(card)
+        return {row.call.id: row.params.text not in self.answers for row in card.rows}
+
+
+def paid_for(desk, *calls, refusing):
+    tools, bank = desk
+    tools.approver = person = Refusing(*refusing)
+    work = tools.transaction("trip", approve=True)
+    for each in made(*calls):
+        assert work.dispatch(each).success
+    return work, bank, person
+
+
+def test_an_effect_outside_is_not_repeated_because_another_row_is_refused(desk):
+    work, bank, person = paid_for(desk, "pay x", "copy a", "size b", refusing="a")
+    with pytest.raises(TransactionFailed, match="The rest would repeat the effect of pay"):
+        work.commit()
+    assert bank == ["x", "back x"]
+    assert len(person.cards) == 1
+    assert person.cards[0].diff.endswith("done, and undone if it is not kept: pay")
+
+
+def test_a_refused_effect_outside_is_undone_and_the_rest_is_kept(desk):
+    work, bank, person = paid_for(desk, "pay x", "copy a", refusing="x")
+    work.commit()
+    assert bank == ["x", "back x"]
+    assert "pay" not in person.cards[1].diff
+    assert notes(desk[0]) == ["a nothing"]
+
+
+def test_a_later_refusal_does_not_repeat_an_effect_outside(desk, later):
+    tools, bank = desk
+    leave(tools, "pay x", "copy a", "copy b")
+    bank.clear()
+    batch, given = later.resumed(True, True, NO)
+    outcomes = tools.dispatch_all(batch, resumed=given)
+    assert {each.status for each in outcomes} == {Status.DENIED}
+    assert bank == ["x", "back x"]
+    assert "The rest would repeat the effect of pay" in outcomes[0].text
+    assert notes(tools) == []
+
+
+def test_an_effect_outside_is_not_repeated_because_a_resource_is_given_back(desk):
+    work, bank, person = paid_for(desk, "pay x", "ring a", refusing="")
+    with pytest.raises(TransactionFailed, match="so it would repeat the effect of pay"):
+        work.commit()
+    assert (bank, person.cards) == (["x", "back x"], [])
