@@ -166,8 +166,8 @@ def _refusing(call: ActiveCall, what_is_left: str) -> Generator[None]:
 
 def bearer_of(call: ActiveCall) -> TokenSubject:
     """Return who may come back with a token for this call."""
-    executor = call.executor
-    return TokenSubject(call.tool.name, executor.session_id, executor.principal, executor.dry_run)
+    its = call.executor
+    return TokenSubject(call.tool.name, its.session_id, its.principal, its.dry_run, its.agent)
 
 
 # --- Questions to a person

@@ -140,6 +140,23 @@ def test_a_child_shows_it_again(desk, later):
     assert "a moved" in later.cards[1].diff
 
 
+@pytest.mark.parametrize("calls", [["copy a"], ["copy a", "copy b"]])
+@pytest.mark.parametrize("other", ["parent", "sibling", "grandchild"])
+def test_only_a_child_of_its_path_resumes_it(other, calls, desk, later):
+    tools, _ = desk
+    with tools.child("reader") as child:
+        leave(child, *calls)
+        batch, given = later.resumed(*[True] * len(calls))
+        made = {"sibling": tools, "grandchild": child}.get(other)
+        stranger = tools if made is None else made.child("writer")
+        for outcome in stranger.dispatch_all(batch, resumed=given):
+            assert outcome.status is Status.DENIED
+            assert "The approval belongs to another agent." in outcome.text
+        assert notes(tools) == []
+    with tools.child("reader") as child:
+        assert all(each.success for each in child.dispatch_all(batch, resumed=given))
+
+
 @pytest.mark.parametrize("calls", [["size a"], ["size a", "size b"]])
 def test_it_is_shown_again_if_a_text_has_changed_but_no_diff(calls, desk, later):
     tools, _ = desk
