@@ -81,6 +81,11 @@ class Gate(Slot):
             with suppress(StateError):
                 self._look(self._store.stops())
 
+    @property
+    def is_alone(self) -> bool:
+        """True if no other host hears of its stops."""
+        return self._file is None and self._store is None
+
     def enter(self, call: Any) -> None:
         """Set the mark of a call, because its decision begins; `leave` clears it.
 

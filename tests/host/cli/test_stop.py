@@ -45,6 +45,15 @@ def stops(toolstile, tmp_path, monkeypatch):
     return toolstile
 
 
+@pytest.mark.parametrize("words", [["stop", "--reason", "Wrong prices."], ["go"]])
+def test_without_a_configuration_nothing_is_stopped(stops, tmp_path, words):
+    (tmp_path / "toolstile.toml").unlink()
+    status, out, err = stops(*words)
+    assert (status, out) == (Exit.USAGE, "")
+    assert "there is no configuration here, so no host hears of it." in err
+    assert "--config" in err
+
+
 def test_a_stop_is_made_listed_and_ended(stops):
     listed = r"calls of tool a\*, by \S+ at [0-9-]{10} [0-9:]{5} UTC: Wrong prices\.\n"
     status, out, _ = stops("stop", "--tool", "a*", "--reason", "Wrong prices.")
