@@ -174,7 +174,7 @@ def undo_calls(
     if whole := [described(note) for note in chosen if note.id not in back]:
         told += f" So nothing of {'; '.join(whole)} went back."
     if any(note.id not in own for note in gone):
-        told += " The changes to other sessions stay."
+        told += " Their changes to other sessions stay, if there are any."
     if stays:
         told += f" Not undone, because they cannot be: {stays}."
     return ToolResult.ok(told)

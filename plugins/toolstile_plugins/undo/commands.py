@@ -45,7 +45,8 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         return _run(host, args)
     except UndoConflict as conflict:
         differences = [each._asdict() for each in conflict.differences]
-        tell(args, f"{conflict} (--keep-others)", {"conflicts": differences})
+        told = str(conflict).replace('others="keep"', "--keep-others")
+        tell(args, told, {"conflicts": differences})
         return CONFLICT
     except ToolError as error:
         tell(args, f"{error} {_LIST}", {"undone": [], "error": str(error)})
@@ -81,8 +82,10 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
         _list(store, some, states, args)
         return 0
     chosen = named(notes, args.calls) if args.calls else _chosen(some, args)
-    # Slices go back in their own session only.
-    sessions = {note.session_id for note in chosen if note.slices} or {chosen[0].session_id}
+    # Slices, and calls whose notes the store of undos does not have, go back in their own session.
+    kept = {note.id for note in store.notes()}
+    bound = {note.session_id for note in chosen if note.slices or note.id not in kept}
+    sessions = bound or {chosen[0].session_id}
     if len(sessions) > 1:
         raise StateError(
             f"The calls changed several sessions: {', '.join(sorted(sessions))}. Undo them one "

@@ -139,6 +139,8 @@ def test_a_conflict_has_a_status_of_its_own(closed: Desk, command: Command) -> N
     assert status == 3
     (told,) = map(json.loads, out.splitlines())
     assert [each["name"] for each in told["conflicts"]] == ["b.txt"]
+    said = command("--last", "--yes")[1]
+    assert said.endswith("Keep these values and undo the rest with --keep-others.\n")
     status, out = command("--last", "--yes", "--keep-others", "--json")
     assert (status, json.loads(out)["kept"]) == (0, ["b.txt"])
     assert (closed.root / "b.txt").read_text() == "mine"

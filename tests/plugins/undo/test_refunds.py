@@ -455,6 +455,19 @@ class TestUndo:
         assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
 
 
+def test_payments_of_several_stored_sessions_are_named(
+    make_shop: Callable[..., Shop], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = make_shop(STORED + NEVER)
+    shop.call("pay", purpose="rail")
+    with shop.host.executor(session_id="other") as other:
+        shop.call("pay", other, purpose="hotel")
+    shop.host.close()
+    assert main(["undo", "--since", "1h", "--yes"]) == 2
+    told = "The calls changed several sessions: desk, other. Undo them one after the other, with"
+    assert told in capsys.readouterr().err
+
+
 def test_the_list_names_effects_and_resources(shop: Shop) -> None:
     paid = shop.call("pay", purpose="rail")
     (note,) = shop.work.session[UndoNote].all()

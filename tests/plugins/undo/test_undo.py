@@ -477,7 +477,7 @@ class TestIds:
             assert [line.text for line in tools.session[Line].all()] == ["one"]
 
         assert desk.tree() == {}
-        assert undo.text.endswith("The changes to other sessions stay.")
+        assert undo.text.endswith("Their changes to other sessions stay, if there are any.")
 
     def test_an_agent_with_its_own_session_undoes_its_last_call(self, desk: Desk) -> None:
         def agree(request: Any) -> bool:
