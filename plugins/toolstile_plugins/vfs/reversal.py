@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -113,10 +114,11 @@ def take_back(  # noqa: C901 - one branch for each state of a path
             before[path] = None if told.kind is None else node_told(told)
         elif told.keeps and there is not None:
             before[path] = replace(there, version=object(), mode=told.mode)
-        elif (file := kept.get(path)) is not None:
-            before[path] = file_node(InMemory(file.read_bytes()), None, told.mode)
+        elif path in kept and (former := _former_content(*kept[path])) is not None:
+            before[path] = file_node(InMemory(former), None, told.mode)
         else:
-            differences.append(Difference(path, "its former content", "not kept any more"))
+            now = "changed by others after the call" if path in kept else "not kept any more"
+            differences.append(Difference(path, "its former content", now))
     # A directory that the call made stays while others have entries in it.
     for path in sorted((each for each in before if before[each] is None), reverse=True):
         if (there := layer.look(path)) is not None and there.kind == "directory":
@@ -133,7 +135,7 @@ def _shown(state: str | None) -> str:
     return "a link" if state.startswith("link ") else _DIGEST.sub(r"SHA-256 \1", state)
 
 
-def _read(text: str) -> tuple[Reverse, dict[str, Path] | None]:
+def _read(text: str) -> tuple[Reverse, dict[str, tuple[Path, dict[str, Any]]] | None]:
     """Return the reverse, and the files of former contents by path; None if the text has them."""
     if text.startswith("{"):
         return _adapter().validate_json(text), None
@@ -144,12 +146,22 @@ def _read(text: str) -> tuple[Reverse, dict[str, Path] | None]:
     return _adapter().validate_json(record["undo"]["reverse"]), dict(_kept(Path(text), record))
 
 
-def _kept(entry: Path, record: dict[str, Any]) -> Iterator[tuple[str, Path]]:
+def _kept(entry: Path, record: dict[str, Any]) -> Iterator[tuple[str, tuple[Path, dict[str, Any]]]]:
     for operation in record["operations"]:
         # An exchange leaves the former content in the place of the new one.
         for name in ("new", "old"):
             if (file := entry / f"{name}-{operation['slot']}").exists():
-                yield operation["path"], file
+                yield operation["path"], (file, operation.get("before") or {})
+
+
+def _former_content(file: Path, was: dict[str, Any]) -> bytes | None:
+    """Return a kept content, None if others have changed it by a hard link or an open file."""
+    content, status = file.read_bytes(), file.stat()
+    # A large file has no digest, and the store of undos may have linked it to an equal one.
+    is_timed = was.get("inode") == status.st_ino and status.st_mtime_ns != was["mtime_ns"]
+    digest = was.get("digest")
+    is_same = not is_timed if digest is None else hashlib.sha256(content).hexdigest() == digest
+    return content if is_same else None
 
 
 @lru_cache(maxsize=1)

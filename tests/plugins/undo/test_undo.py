@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -182,6 +183,35 @@ class TestFiles:
             call = desk.call("write_both", path="a.txt", text="same")
             assert work.undo(call).success
             work.rollback()
+
+    @pytest.mark.parametrize("size", [4, 2 << 20])
+    def test_a_former_file_that_others_have_changed_does_not_come_back(
+        self, desk: Desk, size: int
+    ) -> None:
+        file, outside = desk.root / "a.txt", desk.folder / "outside"
+        file.write_text("o" * size)
+        os.utime(file, (1, 1))
+        outside.hardlink_to(file)
+        with outside.open("r+") as writer:
+            call = desk.call("write_both", path="a.txt", text="new")
+            writer.write("late")
+        told = "a.txt: its former content, now changed by others after the call"
+        with pytest.raises(UndoConflict, match=told):
+            desk.tools.undo(call)
+        desk.undo(call, others="keep")
+        assert (file.read_text(), desk.lines) == ("new", [])
+
+    def test_equal_large_files_come_back(self, desk: Desk) -> None:
+        content, calls = "o" * (2 << 20), []
+        for number in (1, 2):
+            file = desk.root / f"{number}.txt"
+            file.write_text(content)
+            os.utime(file, (number, number))
+            calls.append(desk.call("write_both", path=file.name, text="new"))
+        desk.tools.resources.get(UndoStore).tidy(time.time())
+        assert len({each.stat().st_ino for each in desk.store.glob("*/new-*")}) == 1
+        desk.undo(*calls)
+        assert {each.read_text() for each in desk.root.glob("*.txt")} == {content}
 
     def test_an_older_call_conflicts_with_a_newer_one(self, desk: Desk) -> None:
         first, _ = (desk.call("write_both", path="a.txt", text=text) for text in ("one", "two"))
