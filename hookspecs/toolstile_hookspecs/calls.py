@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 REPLAYED_EFFECT: Final = "toolstile.replayed_effect"
 """The id of the effect of a `Replay`."""
 APPROVAL: Final = "toolstile.approval"
-"""`approved`, `denied`, `edited`, `pending`, `unanswered`; `refused` for a token without force."""
+"""`approved`, `denied`, `edited`, `pending`, `unanswered`; `refused` or `kept` (the token)."""
 APPROVAL_REASON: Final = "toolstile.approval_reason"
 """The reason of an answer, without secrets."""
 APPROVAL_TOKEN: Final = "toolstile.approval_token"  # noqa: S105 - its name

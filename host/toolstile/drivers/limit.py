@@ -83,9 +83,12 @@ class Cancelled(ToolstileError):
 
 
 class Stopped(Cancelled):
-    """A person has stopped the call, perhaps when it had `begun`; the text is the reason."""
+    """A person has stopped the call, perhaps when it had `begun`; the text is the reason.
 
-    begun = False
+    If it `is_later`, its approval was not used, so it can be resumed after the stop.
+    """
+
+    begun = is_later = False
 
 
 CANCELLED = "Request was cancelled"

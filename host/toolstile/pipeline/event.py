@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from toolstile.drivers.job import Staged
-from toolstile.drivers.limit import CANCELLED, Cancelled
+from toolstile.drivers.limit import CANCELLED, Cancelled, Stopped
 from toolstile.pipeline.call import SUCCEEDED, TELEMETRY, ActiveCall
 from toolstile.pipeline.check import params_copy_for, tell_failure
 from toolstile.pipeline.commit import undo
@@ -35,6 +35,7 @@ from toolstile_hookspecs import (
     ToolResult,
     ToolstileError,
 )
+from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.codecs import encodable, shorten
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_hookspecs.support.text import cut, legible
@@ -107,6 +108,9 @@ def fail(call: ActiveCall, table: DispatchTable, error: BaseException) -> Staged
 def _settle(call: ActiveCall, error: BaseException) -> None:
     """Decide the message for the model about the error, and log the error."""
     error = _closing_error(call, error)
+    if isinstance(error, Stopped) and call.resumption and call.resumption.redeemed is None:
+        error.is_later = True
+        call.attributes = {**call.attributes, APPROVAL: "kept"}
     if call.plan is None:
         called = FailureContext(call.name, contained=False, deadline=call.deadline)
     else:

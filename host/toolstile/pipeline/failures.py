@@ -272,6 +272,8 @@ def _stopped(error: Any, called: FailureContext) -> FailureResult:
     status, left = Status.CANCELLED, "Its changes are rolled back."
     if not error.begun:
         status, left = Status.DENIED, "Nothing of it has run."
+        if error.is_later:
+            left += " Its approval is not used up: it can be resumed when the stop is over."
     elif not called.contained:
         left = "Its changes here are rolled back; it may have had effects outside."
     told = f"{called.name} was stopped: {text_of(error).rstrip('.')}. {left} {_INSTEAD}"

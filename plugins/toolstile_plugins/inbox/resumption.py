@@ -22,6 +22,7 @@ from toolstile_hookspecs import (
     ToolCall,
 )
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, unanswered
+from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.execution.options import LaterAnswer
 from toolstile_hookspecs.execution.principal import MAIN_AGENT
@@ -197,7 +198,7 @@ def _outcome(ended: Outcome | BaseException) -> Outcome:
 def _ending(inbox: Inbox, together: Sequence[Due], outcomes: list[Outcome]) -> Generator[None]:
     """Close the questions of a turn after the block, which adds an outcome for each.
 
-    The claims are released if the block is interrupted, or if this host lacks the tool.
+    The claims are released if the block is interrupted, this host lacks the tool, or it is stopped.
     """
     try:
         yield
@@ -205,7 +206,8 @@ def _ending(inbox: Inbox, together: Sequence[Due], outcomes: list[Outcome]) -> G
         _release(inbox, together)
         raise
     for due, outcome in zip(together, outcomes[-len(together) :], strict=True):
-        if outcome.status is Status.UNKNOWN_TOOL:
+        is_kept = outcome.event.attributes.get(APPROVAL) == "kept"
+        if is_kept or outcome.status is Status.UNKNOWN_TOOL:
             _release(inbox, [due])
         else:
             inbox.store.end(due.question.ticket, due.end)

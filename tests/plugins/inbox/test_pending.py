@@ -34,6 +34,23 @@ def test_an_approved_call_runs_once(tools):
     assert resume_pending(tools) == []
 
 
+def test_an_answer_is_kept_while_calls_are_stopped(house):
+    host = house.host(wait="pending")
+    tools = house.tools(host)
+    tools.dispatch(CALL)
+    say(inbox_of(tools))
+    host.stop("The prices are wrong.")
+    for _ in range(2):
+        (outcome,) = resume_pending(tools)
+        assert outcome.text.startswith(
+            "pay was stopped: The prices are wrong. Nothing of it has run. Its approval is not "
+            "used up: it can be resumed when the stop is over."
+        )
+    host.go()
+    (outcome,) = asyncio.run(aresume_pending(tools))
+    assert (outcome.text, PAID) == ("Paid 5 to ada.", ["ada"])
+
+
 def test_it_is_resumed_from_an_event_loop(tools):
     tools.dispatch(CALL)
     say(inbox_of(tools))
