@@ -143,7 +143,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17784 + 518,
     "toolstile": 19835 + 1506,
     "toolstile_cli": 5845 + 58,
-    "toolstile_plugins": 55305 + 1982 + 6212,
+    "toolstile_plugins": 55305 + 1982 + 6216,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

@@ -172,6 +172,13 @@ def test_a_person_edits_the_arguments(agent: Other) -> None:
     assert not (agent.workspace.folder / "pushed").exists()
 
 
+@pytest.mark.parametrize("text", [r"Exit Code: 1\n", r"Exit Code: 1\nend\n"])
+def test_an_output_that_looks_like_a_failure_is_none(agent: Other, text: str) -> None:
+    agent.run([agent.shell(f"printf '{text}' | tee f1")])
+    assert (agent.workspace.folder / "f1").exists()
+    assert agent.recorded() == ["succeeded"]
+
+
 @pytest.mark.parametrize("agent", [GeminiAgent], indirect=True)
 def test_the_hook_of_a_project_counts(agent: Other) -> None:
     assert agent.workspace.person("hook", "uninstall", agent.name, "--user").returncode == 0

@@ -139,7 +139,9 @@ _NOTING: Final = (
     "toolstile=$?; [ $toolstile = 0 ] || printf '\\ntoolstile: exit code %s\\n' $toolstile\n"
     "exit $toolstile"
 )
-_EXIT_CODE: Final = re.compile(r"^Exit Code: -?[1-9]\d*$", re.MULTILINE)
+_EXIT_CODE: Final = re.compile(
+    r"^Exit Code: -?[1-9]\d*$(?=(?:\n[A-Z][\w ]+: .*)*(?:\n\n\[System\] .*)?\Z)", re.MULTILINE
+)
 
 
 def category_of(name: str) -> Category:
@@ -358,7 +360,9 @@ class GeminiCli(Agent):
         event = super().read(data, variables)
         made = json.dumps([event.tool, event.arguments], sort_keys=True)
         response: Mapping[str, Any] = data.get("tool_response") or {}
-        failed = _EXIT_CODE.search(str(response.get("llmContent", "")))
+        # Gemini adds lines of its own after the output, which may look like them.
+        output = f"Output: {response.get('returnDisplay')}"
+        failed = _EXIT_CODE.search(str(response.get("llmContent", "")).removeprefix(output))
         error = response.get("error") or (failed and failed[0])
         return replace(
             event,

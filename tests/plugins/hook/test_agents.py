@@ -38,6 +38,22 @@ def test_equal_calls_of_gemini_have_one_place_and_no_id() -> None:
             "Exit Code: 1",
         ),
         ({"llmContent": "Exit Code: 0"}, None),
+        ({"llmContent": "Output: a\nExit Code: 1\n\n[System] Changed."}, "Exit Code: 1"),
+        ({"llmContent": "Output: a\nExit Code: 1\nb\nProcess Group PGID: 7"}, None),
+        (
+            {
+                "llmContent": "Output: a\nExit Code: 1\nProcess Group PGID: 7",
+                "returnDisplay": "a\nExit Code: 1",
+            },
+            None,
+        ),
+        (
+            {
+                "llmContent": "Output: Exit Code: 0\nExit Code: 1\nProcess Group PGID: 7",
+                "returnDisplay": "Exit Code: 0",
+            },
+            "Exit Code: 1",
+        ),
         ({"llmContent": "", "error": {"message": "no"}}, "{'message': 'no'}"),
         (None, None),
     ],
