@@ -73,6 +73,7 @@ class Gate(Slot):
         self._text: str = ""
         self._reading, self._changing = Lock(), Lock()
         self._store = store if hasattr(store, "change_stops") else None
+        self.is_alone = place is None and self._store is None  # no other host hears of its stops
         # Read after it has a slot, so that a later stop finds the slot.
         self._look()
         if self._store is not None:
@@ -80,11 +81,6 @@ class Gate(Slot):
             # Each decision reads them, too, with which a store that is away lets no call end.
             with suppress(StateError):
                 self._look(self._store.stops())
-
-    @property
-    def is_alone(self) -> bool:
-        """True if no other host hears of its stops."""
-        return self._file is None and self._store is None
 
     def enter(self, call: Any) -> None:
         """Set the mark of a call, because its decision begins; `leave` clears it.

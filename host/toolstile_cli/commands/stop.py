@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -18,17 +18,10 @@ from toolstile_hookspecs.support.text import printable, suggest
 from toolstile_plugins.approval.beside import person
 from toolstile_plugins.screen import show_line
 
-_ALONE: Final = (
-    "there is no configuration here, so no host hears of it. Run the command in the folder of the "
-    "configuration, or name its file with --config"
-)
-
 
 def stop(host: Host, args: argparse.Namespace) -> int:
     """Stop calls; the exit status is 1 if a decision that is under way does not end."""
-    if host.gate.is_alone:
-        say("error", _ALONE)
-        return Exit.USAGE
+    _refuse_alone(host)
     tools = list(host.catalog)
     if args.tool is not None and not any(fits(tool, args.tool) for tool in tools):
         near = suggest(args.tool, [tool.name for tool in tools])
@@ -46,13 +39,17 @@ def stop(host: Host, args: argparse.Namespace) -> int:
 
 def go(host: Host, args: argparse.Namespace) -> int:
     """End all stops."""
-    if host.gate.is_alone:
-        say("error", _ALONE)
-        return Exit.USAGE
+    _refuse_alone(host)
     ended = host.stops()
     host.go()
     _list(args, ended, "Ended: ")
     return Exit.OK
+
+
+def _refuse_alone(host: Host) -> None:
+    if host.gate.is_alone:
+        told = "There is no configuration here, so no host hears of it. Run the command in the "
+        raise StateError(f"{told}folder of the configuration, or name its file with --config.")
 
 
 def wire_of_stops(stops: Iterable[Stop]) -> list[dict[str, Any]]:

@@ -64,11 +64,9 @@ class Undone:
 
     def by(self, note: UndoNote) -> str | None:
         """Return the call that has undone a call, or what it brought back; None if it stands."""
-        last = self._last
         made = {note.id: False, **self._effect(note.undoes)}
-        return next(
-            (last[id_][0] for id_ in made if id_ in last and last[id_][1] != made[id_]), None
-        )
+        last = {call: self._last[call] for call in made if call in self._last}
+        return next((by for call, (by, now) in last.items() if now is not made[call]), None)
 
     def standing(self) -> list[UndoNote]:
         """Return the calls that are not undone, without the undos, the newest first."""

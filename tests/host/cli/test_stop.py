@@ -50,7 +50,7 @@ def test_without_a_configuration_nothing_is_stopped(stops, tmp_path, words):
     (tmp_path / "toolstile.toml").unlink()
     status, out, err = stops(*words)
     assert (status, out) == (Exit.USAGE, "")
-    assert "there is no configuration here, so no host hears of it." in err
+    assert "There is no configuration here, so no host hears of it." in err
     assert "--config" in err
 
 
