@@ -268,6 +268,7 @@ def ways(workspace: Workspace, ticket: str, scripts: Path, name: str) -> list[st
         f"python3 -m toolstile approvals approve {ticket}",
         script(scripts, "go.sh", go),
         script(scripts, "approve.sh", f"{toolstile} approvals approve {ticket}"),
+        script(scripts, "state.sh", f"XDG_STATE_HOME=/tmp {toolstile} approvals approve {ticket}"),
         script(scripts, "pty.sh", f"{clean} script -qec '{go}' /dev/null"),
         script(scripts, "away.sh", f"setsid -f {clean} script -qec '{go}' /dev/null; sleep 3"),
         script(scripts, "off.sh", f"{clean} {toolstile} hook uninstall {name} --user"),

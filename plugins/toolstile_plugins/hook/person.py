@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from pwd import getpwuid
 from typing import Final, NamedTuple
 
 from toolstile_hookspecs import ConfigurationError
@@ -33,13 +34,10 @@ _REFUSED: Final = (
 def refuse_agents(words: Sequence[str]) -> None:
     """Raise `ConfigurationError` if an agent runs a command that needs a person's decision.
 
-    That counts while a hook is installed. A terminal counts as a person's if no agent is above it,
-    and if it is older than each agent's session.
+    While a hook is installed, a person has a terminal, which is older than each agent's session.
     """
     # The client of a hook, which is below the agent, starts the helper.
-    if [*words] == ["hook", "serve"]:
-        return
-    if Path(state_folder(), INSTALLED).exists() and (why := _not_a_person()):
+    if [*words] != ["hook", "serve"] and (why := _not_a_person()):
         raise ConfigurationError(_REFUSED.format(why=why))
 
 
@@ -68,9 +66,15 @@ def _not_a_person() -> str:
     if any(os.environ.get(mark) for mark in MARKS):
         return _OF_AGENT
     processes = _processes()
+    # Because the caller chooses its variables, the user's own folder counts, too.
+    folders = {Path(state_folder())}
+    with suppress(KeyError):  # a container may not know its user
+        folders.add(Path(getpwuid(os.getuid()).pw_dir, ".local/state/toolstile/hook"))
+    hooked = [folder for folder in folders if (folder / INSTALLED).exists()]
     notes = [
         note
-        for file in Path(state_folder()).glob(f"*/{SESSIONS}")
+        for folder in hooked
+        for file in folder.glob(f"*/{SESSIONS}")
         for note in _sessions_in(file).values()
     ]
     noted = [
@@ -85,6 +89,8 @@ def _not_a_person() -> str:
         name = processes[process].name
         if name in _PROGRAMS or process in {agent for _, agent in noted} or _is_marked(process):
             return _OF_AGENT
+    if not hooked:
+        return ""
     # A process that left the agent's is younger than the session. So may be a new terminal.
     if above and any(processes[above[-1]].since > since for since, _ in noted):
         return "this terminal was opened after an agent's session began, perhaps by the agent"

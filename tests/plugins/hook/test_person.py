@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.plugins.hook.hooked import Workspace
 
-from toolstile import Host
-from toolstile_plugins.hook.person import MARKS
+from toolstile import ConfigurationError, Host
+from toolstile_plugins.hook import person
+from toolstile_plugins.hook.person import MARKS, refuse_agents
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def installed(hooked: Workspace) -> Workspace:
+    hooked.configure("")  # without a configuration, no host hears of `go`
     assert hooked.command("hook", "install", "claude-code").returncode == 0
     return hooked
 
@@ -73,6 +77,7 @@ def test_a_plugin_of_others_declares_a_decision(installed: Workspace) -> None:
 
 
 def test_without_a_hook_anyone_decides(hooked: Workspace) -> None:
+    hooked.configure("")
     assert hooked.command("go").returncode == 0
 
 
@@ -87,6 +92,31 @@ def test_an_agents_command_decides_nothing(installed: Workspace, mark: str) -> N
     done = installed.person("go")
     assert done.returncode == 2
     assert "an agent runs this command" in done.stderr
+
+
+def test_another_folder_for_state_makes_no_person(installed: Workspace, tmp_path: Path) -> None:
+    installed.more |= {"CLAUDECODE": "1", "XDG_STATE_HOME": str(tmp_path / "empty")}
+    assert "an agent runs this command" in installed.person("go").stderr
+
+
+def test_the_folder_of_the_user_counts_beside_that_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for mark in ("XDG_STATE_HOME", *MARKS):
+        monkeypatch.setenv(mark, "")
+    monkeypatch.setenv("HOME", str(tmp_path / "empty"))
+    state = tmp_path / ".local/state/toolstile/hook"
+
+    def user(_: int) -> SimpleNamespace:
+        return SimpleNamespace(pw_dir=str(tmp_path))
+
+    monkeypatch.setattr(person, "getpwuid", user)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    refuse_agents(["go"])
+    state.mkdir(parents=True)
+    (state / "installed.json").write_text("{}")
+    with pytest.raises(ConfigurationError, match="terminal"):
+        refuse_agents(["go"])
 
 
 def note(workspace: Workspace, process: int, since: float) -> None:
