@@ -700,9 +700,9 @@ class Transaction(Executor):
     def _leave(self, error: Any, *, on_loop: bool) -> Generator[Step, Any, None]:
         CURRENT.set(self._root.around)
         reason = None if error is None else f"Its block raised {type(error).__name__}."
-        own, is_ours = self._root.call_made.deadline, isinstance(error, ToolstileError)
-        if is_late := own and is_ours and own.reason in {str(error), str(error.__cause__)}:
-            reason = own.reason
+        late = getattr(self._root.call_made.deadline, "reason", None)
+        is_late = isinstance(error, ToolstileError) and late in {str(error), str(error.__cause__)}
+        reason = late if is_late else reason
         self._is_given_up |= not (error is None or is_late)
         raised = yield from self.end(reason, on_loop=on_loop)
         if error is None or is_late:

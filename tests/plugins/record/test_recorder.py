@@ -480,7 +480,7 @@ def test_the_caller_s_secrets_are_in_nothing_that_people_handlers_and_faults_say
     assert denied["approval"] == {"answer": "denied", "reason": "Nothing for ***."}
     assert opened["error"]["text"] == "to read ***"
     assert [each["arguments"] for each in faulty] == [
-        '{"text": "a", "more": "***"}',
+        '{"text":"a","more":"***"}',
         '{"text": "***"',
     ]
 
