@@ -40,6 +40,8 @@ GOVERNING: Final = (
     "**/toolstile.toml",
 )
 """The settings of agents, and ours."""
+_REPOSITORY: Final = re.compile(r"(?s:.*)/(?:\.git(?:/(?s:.*))?|head)", re.IGNORECASE)
+"""A repository's files; git takes a folder with a HEAD for one, whose settings run programs."""
 
 _KEPT: Final = (
     *(".claude/settings.json", ".claude/settings.local.json", ".codex/config.toml"),
@@ -133,7 +135,9 @@ class Protection:
             use = use_of(name, [])
             if use == "path" and isinstance(value, str):
                 path = _resolved(event.cwd, value)
-                if self._is_secret(path) or (tool.category != "read" and self._governs(path)):
+                if self._is_secret(path) or (
+                    tool.category != "read" and (self._governs(path) or _in_repository(path))
+                ):
                     return _REFUSED.format(tool=event.tool, path=value)
             elif use == "command":
                 # A list of words stands for its line.
@@ -226,6 +230,11 @@ def _folders(host: HostHandle) -> Iterator[Path]:
             settings = host.settings(plugin)
             places = (getattr(settings, name, None) for name in names)
             yield from (Path(place).resolve() for place in places if place is not None)
+
+
+def _in_repository(path: Path) -> bool:
+    beside = any((folder / "HEAD").exists() for folder in path.parents[:2])
+    return beside or _REPOSITORY.fullmatch(str(path)) is not None
 
 
 def _resolved(cwd: str, text: str) -> Path:

@@ -95,6 +95,8 @@ def protection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prot
         folder.mkdir(parents=True)
     for name in ("toolstile.toml", ".env", ".claude/settings.json", ".mcp.json"):
         (work / name).write_text("x")
+    (work / "bare").mkdir()
+    (work / "bare/HEAD").write_text("ref: refs/heads/main")
     (work / "sub/link").symlink_to("../toolstile.toml")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
@@ -124,7 +126,14 @@ def test_a_harmless_command_passes(protection: Protection, tmp_path: Path, line:
     [
         *("toolstile.toml", "sub/link", "sub/../.env", ".MCP.json", ".claude/settings.json"),
         *("~/.claude/settings.json", "/etc/claude-code/managed-settings.json", "deep/in/.env"),
-        ".claude/hooks/mine.sh",
+        *(
+            ".claude/hooks/mine.sh",
+            ".git/config",
+            "sub/.git/hooks/pre-commit",
+            "sub/.git",
+            "e/HEAD",
+        ),
+        *("bare/config", "bare/hooks/post-checkout", ".GIT/config"),
     ],
 )
 def test_a_path_is_refused_to_writers_alone(
@@ -142,7 +151,7 @@ def test_our_own_state_is_not_read_either(protection: Protection, tmp_path: Path
 
 
 def test_another_file_may_be_written(protection: Protection, tmp_path: Path) -> None:
-    for path in ("src/settings.json", "README.md", "environment"):
+    for path in ("src/settings.json", "README.md", "environment", ".gitignore", "HEAD.md"):
         assert fault(protection, tmp_path, "Write", file_path=path) is None
 
 

@@ -287,6 +287,7 @@ class CommandPolicy(SelectingPolicy):
         limits: list[tuple[Pattern, Verdict]] = [
             (each, effect) for effect in effects for each in self._patterns[effect]
         ]
+        moves = any(each.words[:1] in {(Word("cd"),), (Word("pushd"),)} for each in line.commands)
         for command in line.commands:
             may_touch = None
             for pattern, effect in limits:
@@ -299,7 +300,12 @@ class CommandPolicy(SelectingPolicy):
                 is_stood_for = command.role == "wrapper" or not command.words
                 if command.role == "carried" or (is_stood_for and _is_harmless(command)):
                     continue
-                yield self._allowed(command, may_touch)
+                if moves and _program_fits("git", command.words) is not False:
+                    # Its settings there name programs, and an agent may have written them.
+                    told = "git may run programs that a directory names"
+                    yield Judgement(command.shown, self._rest, told)
+                else:
+                    yield self._allowed(command, may_touch)
 
     def _allowed(self, command: SimpleCommand, may_touch: Pattern | None) -> Judgement:
         if may_touch is not None:

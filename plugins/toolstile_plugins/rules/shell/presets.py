@@ -25,9 +25,8 @@ _READ: Final = [
         "; git worktree list; git submodule status; git for-each-ref; git check-ignore"
         "; git diff-tree; git remote get-url; git remote show; git count-objects"
         "; git --no-pager log; git --no-pager diff; git --no-pager show; pip list; pip show"
-        "; pip freeze; npm ls; npm list; npm outdated; npm view; cargo tree; cargo metadata"
-        "; go list; go env; go version; docker ps; docker images; docker logs; kubectl get"
-        "; kubectl describe; kubectl logs"
+        "; pip freeze; npm ls; npm list; go list; go env; go version; docker ps"
+        "; docker images; docker logs; kubectl get; kubectl describe; kubectl logs"
     ),
     *_each(
         "uniq; uniq -c; uniq -d; uniq -u; hostname; git branch; git branch -a; git branch -r"
@@ -47,6 +46,7 @@ _WORK: Final = [
         "; bandit; coverage report; coverage run -m pytest; coverage html; coverage xml"
         "; pre-commit run; uv run pytest; uv run ruff check; uv run mypy; uv sync; uv lock"
         "; uv pip list; uv build; poetry run pytest; poetry install; poetry check; poetry build"
+        "; npm outdated; npm view; cargo tree; cargo metadata"
         "; npm test; npm run test*; npm run lint*; npm run build*; npm run type*; npm run format*"
         "; npm run check*; npm ci; npm audit; npx tsc; npx eslint; npx jest; npx vitest"
         "; npx prettier --check; tsc; eslint; jest; vitest; prettier --check; pnpm test"

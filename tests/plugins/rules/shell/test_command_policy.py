@@ -288,7 +288,14 @@ def test_no_way_around_is_allowed():
     policy = CommandPolicy(allow=["*"], deny=["canary *"])
     found = [*scope["RUN"], *scope["LATER"], *scope["PLACED"]]
     assert len(set(found)) >= 600
-    assert [line for line in found if strictest(policy.judge(line)) == "allow"] == []
+    assert [line for line in found if is_allowed(policy, line)] == []
+    presets = [CommandPolicy(preset=each) for each in ("read-only", "developer", "careful")]
+    every = [line for line in scope["PRESETS"] for preset in presets if is_allowed(preset, line)]
+    assert every == []
+
+
+def is_allowed(policy: CommandPolicy, line: str) -> bool:
+    return strictest(policy.judge(line)) == "allow"
 
 
 @pytest.mark.parametrize(
@@ -308,6 +315,12 @@ def test_presets_differ_in_what_they_do_not_know():
     ]
     assert [verdict("curl x", preset=each) for each in ("developer", "careful")] == ["ask", "deny"]
     assert verdict("frobnicate", preset="read-only", allow=["frobnicate"]) == "allow"
+    # A file in the folder names the compiler that cargo runs, and the registry that npm asks.
+    for line in ("cargo tree", "cargo metadata", "npm view y", "npm outdated"):
+        assert [verdict(line, preset=each) for each in ("read-only", "developer")] == [
+            "deny",
+            "allow",
+        ]
 
 
 # --- In a host

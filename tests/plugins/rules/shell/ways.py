@@ -656,3 +656,19 @@ PLACED = [
     "echo canary | xargs -Ix x",
     "PS4='$(canary)' bash -xc :",
 ]
+
+# No preset allows these.
+PRESETS = [
+    "cd e && git status",
+    "cd e; git diff",
+    "pushd e && git log",
+    "(cd e; git ls-files)",
+    "git log; cd e; /usr/bin/git status",
+    'cd "$X" && git status',
+    "for i in 1 2; do git status; cd e; done",
+    "f() { git status; }; cd e; f",
+    "command cd e && timeout 5 git status",
+    "sh -c 'cd e && git status'",
+    "cd e && echo | xargs git log",
+    "cd e && find . -exec git status \\;",
+]
