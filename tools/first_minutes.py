@@ -279,7 +279,7 @@ def _door(  # noqa: PLR0913, PLR0917 - each is named above
 
 
 def main() -> None:
-    """Walk the pages and the doors that are asked for, and print what it took."""
+    """Walk the chosen pages and doors, and print the seconds."""
     asked = sys.argv[1:] or ["pages", "doors"]
     results: list[Walk] = []
     with TemporaryDirectory() as name:

@@ -254,7 +254,7 @@ def script(folder: Path, name: str, text: str) -> str:
 
 
 def ways(workspace: Workspace, ticket: str, scripts: Path, name: str) -> list[str]:
-    """Return commands that would switch off, change or answer what governs any agent."""
+    """Return commands that would switch off, change or answer the governance of any agent."""
     toolstile = workspace.toolstile
     key = workspace.state / "inbox.key"
     state = workspace.state / "toolstile"
@@ -350,7 +350,7 @@ def test_it_asks_the_person_at_its_terminal(agent: Agent, key: str) -> None:
     pushed = agent.workspace.folder / "pushed"
     with agent.at_terminal(reply) as (shown, _):
         shown.say("go")
-        # Also in a mode in which Claude Code itself asks nothing.
+        # Also in the mode where Claude Code itself asks nothing.
         screen = shown.expect("Do you want to proceed")
         assert "A push is for the user." in screen
         assert not pushed.exists()

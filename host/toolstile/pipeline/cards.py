@@ -129,8 +129,8 @@ class Card(BatchOrder):
     def _kept_together(self, call: ActiveCall) -> list[ActiveCall]:
         """Return the calls that one decision keeps, because a person is asked about them.
 
-        If a diff is shown, these are the contained calls, and those of a transaction that is
-        resumed; the others were asked about before.
+        If a diff is shown, these are the contained calls, and all of a resumed transaction; the
+        others were asked about before.
         """
         left = [each for each in self.calls if not each.ended]
         shows = any(each.asks for each in left)

@@ -360,7 +360,7 @@ class GeminiCli(Agent):
         event = super().read(data, variables)
         made = json.dumps([event.tool, event.arguments], sort_keys=True)
         response: Mapping[str, Any] = data.get("tool_response") or {}
-        # Gemini adds lines of its own after the output, which may look like them.
+        # Gemini adds its lines after the output, which may look like them.
         output = f"Output: {response.get('returnDisplay')}"
         failed = _EXIT_CODE.search(str(response.get("llmContent", "")).removeprefix(output))
         error = response.get("error") or (failed and failed[0])

@@ -49,7 +49,7 @@ class Undone:
         self.add(also, "")
 
     def add(self, calls: Sequence[str], by: str) -> None:
-        """Count calls as undone by another one, in order."""
+        """Count calls as undone by an undo, in order."""
         self._last |= {call: (by, undone) for call, undone in self._effect(calls).items()}
 
     def _effect(self, calls: Sequence[str], *, undone: bool = True) -> dict[str, bool]:
@@ -63,7 +63,7 @@ class Undone:
         return found
 
     def by(self, note: UndoNote) -> str | None:
-        """Return the call that has undone a call, or what it brought back; None if it stands."""
+        """Return the undo that has put a call, or its redo, back; None if it stands."""
         made = {note.id: False, **self._effect(note.undoes)}
         last = {call: self._last[call] for call in made if call in self._last}
         return next((by for call, (by, now) in last.items() if now is not made[call]), None)

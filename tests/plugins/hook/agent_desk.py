@@ -106,7 +106,7 @@ class AgentDesk:
 
 
 def tree_of(root: Path) -> dict[str, str]:
-    """Return the state of each path, without those of git and of the workspace."""
+    """Return the state of each path, without git's and the workspace's own."""
     found: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))

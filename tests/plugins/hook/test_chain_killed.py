@@ -138,6 +138,6 @@ def test_at_twenty_random_instants(rounds: Rounds, seed: int) -> None:
     while (before := rounds.killed) < 20:
         target = chance.choice(TARGETS)
         rounds.play(target, "before", chance.uniform(0, longest[target]))
-        # As a machine is fast or slow, the instants become what a call takes there.
+        # As a machine is fast or slow, the instants become the time of a call there.
         longest[target] *= 1.1 if rounds.killed > before else 0.9
     print(rounds.counts)  # noqa: T201 - the figures

@@ -34,7 +34,7 @@ when = "true"
 
 
 def files(workspace: Workspace) -> Mapping[str, bytes]:
-    """Return the files that a person has, without those of hosts that were open."""
+    """Return a person's files, without the files of open hosts."""
     found = [*workspace.folder.rglob("*"), *workspace.home.rglob("*")]
     own = (each for each in found if each.is_file() and ".toolstile" not in each.parts)
     return {str(each): each.read_bytes() for each in own}

@@ -193,7 +193,7 @@ class Relay:
                 return await self._shown(self._context(id_, given))
             if method == "tools/call":
                 return await self._called(id_, given)
-            # A client may know what answers it by the id of its request.
+            # A client may match the answer by the id of its request.
             answer = await self._ask_server(method, params, id_)
         except ValidationError as error:
             raise MCPError(types.INVALID_PARAMS, where_wrong(error)) from error
