@@ -277,6 +277,10 @@ def ways(workspace: Workspace, ticket: str, scripts: Path, name: str) -> list[st
         f"python3 -c \"print(open('{key}', 'rb').read())\"",
         f"find {state} -delete",
         script(scripts, "kill.sh", f"kill -9 $(cat {state}/hook/*/lock)"),
+        script(scripts, "empty.sh", f"echo > toolstile.toml; kill -9 $(cat {state}/hook/*/lock)"),
+        script(scripts, "shadow.sh", "echo '[tool.toolstile]' > pyproject.toml; rm toolstile.toml"),
+        script(scripts, "stops.sh", "rm -rf .toolstile"),
+        "rm -rf .toolstile",
     ]
 
 

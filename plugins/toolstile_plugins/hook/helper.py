@@ -114,6 +114,8 @@ class Helper:
         self._host.register(self._protection, "hook_protection")
         store = UndoStore(self._host.settings("undo"))
         reach = partial(reached, watches=self._settings.bash == "watch")
+        self._protection.load(folder)
+        self._put_back()
         self._files = WatchedFiles(self._workspace, folder / "files", store, reach)
         self._host.register(self._files, "hook_files")
         try:
@@ -121,6 +123,8 @@ class Helper:
                 await asyncio.sleep(_TICK)
                 dead = [place for place in self._calls.places() if not self._lives(place[0])]
                 await self._calls.close(dead, DecisionUnknownError(_NO_END))
+                if dead:
+                    self._put_back()
         finally:
             server.close()
             await self._calls.close(self._calls.places(), DecisionUnknownError(_NO_END))
@@ -220,7 +224,7 @@ class Helper:
             whose = (event.session,) if event.ends else (event.session, event.agent)
             left = self._calls.places(*whose)
         await self._calls.close(left, DecisionUnknownError(_NO_END))
-        self._put_back(event)
+        self._put_back(at_terminal=event.asks)
         return await self._end_of_turn(event) if event.is_stop else NOTHING
 
     async def _before(self, agent: Agent, event: Event) -> Decision:
@@ -239,7 +243,7 @@ class Helper:
             return await tools.adispatch(call, using=run)
 
         if not self._calls.places():
-            self._protection.keep()
+            self._protection.keep(self._folder)
         self._protection.events[call.id] = event
         try:
             begun = await asyncio.wait_for(
@@ -280,7 +284,7 @@ class Helper:
         outcome = await self._calls.end(
             event.place, event.response, error=error, is_cancelled=event.interrupted
         )
-        if back := self._put_back(event):
+        if back := self._put_back(at_terminal=event.asks):
             told = (
                 f"{event.tool} changed {', '.join(back)}, which governs this agent, so the change"
             )
@@ -309,11 +313,11 @@ class Helper:
             return NOTHING
         return Decision(verdict="block", reason=checked.feedback or "")
 
-    def _put_back(self, event: Event) -> list[str]:
+    def _put_back(self, *, at_terminal: bool = False) -> list[str]:
         """Put back governing files when no call runs any more."""
         if self._calls.places() or self._folder is None:
             return []
-        back = self._protection.put_back(self._folder, at_terminal=event.asks)
+        back = self._protection.put_back(self._folder, at_terminal=at_terminal)
         if back:
             log.warning(_BACK, ", ".join(back), self._folder, extra=NOTICE)
         return back

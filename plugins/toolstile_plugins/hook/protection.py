@@ -7,6 +7,7 @@ import json
 import os
 import re
 import time
+from ast import literal_eval
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import dropwhile
@@ -47,6 +48,7 @@ _KEPT: Final = (
     *(".claude/settings.json", ".claude/settings.local.json", ".codex/config.toml"),
     *(".codex/hooks.json", ".gemini/settings.json", ".mcp.json", "toolstile.toml"),
 )
+_RECORD: Final = "governing"
 _READERS: Final = frozenset(
     {
         *("[", "cat", "cd", "cksum", "cmp", "column", "cut", "diff", "du", "echo", "egrep"),
@@ -196,9 +198,19 @@ class Protection:
 
     # --- Kept while calls run
 
-    def keep(self) -> None:
+    def keep(self, folder: Path | None) -> None:
         """Keep the governing files as they are before the first of the calls that run."""
         self._kept = {file: _bytes(file) for file in self._governing}
+        if folder is not None:
+            (folder / _RECORD).write_text(
+                ascii({str(file): self._kept[file] for file in self._kept})
+            )
+
+    def load(self, folder: Path) -> None:
+        """Read the files that a helper had kept which was killed while calls ran."""
+        with suppress(OSError, ValueError, SyntaxError):
+            kept: dict[str, bytes | None] = literal_eval((folder / _RECORD).read_text())
+            self._kept = {Path(file): content for file, content in kept.items()}
 
     def put_back(self, folder: Path, *, at_terminal: bool) -> list[str]:
         """Put back the governing files that have changed since; return their names.
@@ -220,6 +232,8 @@ class Protection:
                 else:
                     file.parent.mkdir(parents=True, exist_ok=True)
                     file.write_bytes(before)
+        self._kept = {}
+        (folder / _RECORD).unlink(missing_ok=True)
         return back
 
 

@@ -409,3 +409,28 @@ def test_an_edit_of_the_configuration_counts_from_the_next_call(ruled: Workspace
     file.write_text(f"{file.read_text()}\n[[policies]]\n{rule}")
     assert ruled.bash("make")["permissionDecision"] == "deny"
     assert ruled.helper not in {helper, None}
+
+
+def test_the_next_helper_puts_back_what_a_killed_one_had_kept(ruled: Workspace) -> None:
+    file = ruled.folder / "toolstile.toml"
+    before = file.read_text()
+    assert ruled.bash("make") == {}
+    file.write_text("")
+    (ruled.folder / ".mcp.json").write_text("{}")
+    ruled.kill()
+    assert ruled.bash("rm x")["permissionDecisionReason"] == "Deletions are for the user."
+    assert file.read_text() == before
+    assert not (ruled.folder / ".mcp.json").exists()
+    assert next(ruled.state.rglob(".mcp.json-*")).read_text() == "{}"
+
+
+def test_an_edit_between_two_turns_stays(ruled: Workspace) -> None:
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "make"})
+    ruled.decision(event)
+    ruled.decision(after(event, tool_response={}))
+    (ruled.folder / ".mcp.json").write_text("{}")
+    ruled.decision(ruled.event("UserPromptSubmit", prompt="more"))
+    assert (ruled.folder / ".mcp.json").exists()
+    ruled.kill()
+    assert ruled.bash("make") == {}
+    assert (ruled.folder / ".mcp.json").exists()
