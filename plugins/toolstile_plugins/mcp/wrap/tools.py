@@ -44,18 +44,23 @@ _VERBS: Final[Mapping[Category, str]] = {
     "read": """
         check compare count describe fetch find get grep inspect list lookup peek read search show
         stat view""",
-    "delete": """
-        clear delete destroy drop erase kill purge remove reset revoke rm terminate truncate
-        uninstall unlink wipe""",
     "write": """
-        add append apply archive assign checkout commit copy create disable edit enable import
-        insert install merge modify move patch put rename replace restore save set store toggle
-        update upload upsert write""",
+        add append apply archive assign checkout close commit copy create disable edit enable import
+        insert install lock make merge migrate modify move patch put rename replace restore rollback
+        save set store sync toggle unlock update upgrade upload upsert write""",
     "side_effect": """
-        approve book buy call deploy email exec execute forward invite invoke mail message notify
-        order pay post publish push refund reply run send share start stop submit transfer
-        trigger""",
+        approve block book broadcast buy call cancel deploy dispatch email eval exec execute forward
+        grant invite invoke launch mail message notify order pay post publish push refund reject
+        reply restart run schedule send share spawn start stop submit transfer trigger""",
+    "delete": """
+        clear delete destroy drop erase kill overwrite purge remove reset revert revoke rm terminate
+        truncate uninstall unlink wipe""",
 }
+"""The verbs of each category, from the least effect to the worst."""
+_NOUNS: Final = """
+    archive block book call commit email import invite lock mail message order patch post reply run
+    schedule set share start stop store transfer trigger update upgrade"""
+# Behind a verb that reads, as in `get_message`, these may be nouns.
 _CATEGORY: Final[Mapping[str, Category]] = {
     verb: category for category, verbs in _VERBS.items() for verb in verbs.split()
 }
@@ -68,14 +73,17 @@ _EFFECT: Final[Mapping[Category, str]] = {
 
 
 def effect_of(definition: Definition, settings: ServerSettings) -> Category:
-    """Return the category of a tool by its hints and the first known verb of its name.
+    """Return the category of a tool by its hints and the worst verb of its name.
 
     Because a server may call a tool harmless whose name says that it deletes, a tool only reads if
     neither says otherwise. Without both, the effect is unknown, which counts as a side effect.
     """
-    words = (word.lower() for word in _WORD.findall(definition.name))
-    named: Category | None = next((_CATEGORY[word] for word in words if word in _CATEGORY), None)
     hinted = category_of(definition, settings)
+    verbs = [word for word in map(str.lower, _WORD.findall(definition.name)) if word in _CATEGORY]
+    if hinted == "read" and verbs and _CATEGORY[verbs[0]] == "read":
+        verbs = [word for word in verbs if word not in _NOUNS.split()]
+    found = {_CATEGORY[word] for word in verbs}
+    named = max(found, key=[*_VERBS].index, default=None)
     has_hints = bool({"readOnlyHint", "destructiveHint"} & definition.annotations.keys())
     if named is None or (has_hints and (named == "read" or hinted != "read")):
         return hinted
