@@ -140,7 +140,8 @@ _NOTING: Final = (
     "exit $toolstile"
 )
 _EXIT_CODE: Final = re.compile(
-    r"^Exit Code: -?[1-9]\d*$(?=(?:\n[A-Z][\w ]+: .*)*(?:\n\n\[System\] .*)?\Z)", re.MULTILINE
+    r"^Exit Code: -?[1-9]\d*$(?=(?:\n[A-Z][\w ]+: .*)*(?:\n</.*)?(?:\n\n\[System\] .*)?\Z)",
+    re.MULTILINE,
 )
 
 
@@ -361,8 +362,9 @@ class GeminiCli(Agent):
         made = json.dumps([event.tool, event.arguments], sort_keys=True)
         response: Mapping[str, Any] = data.get("tool_response") or {}
         # Gemini adds its lines after the output, which may look like them.
-        output = f"Output: {response.get('returnDisplay')}"
-        failed = _EXIT_CODE.search(str(response.get("llmContent", "")).removeprefix(output))
+        told = str(response.get("llmContent", ""))
+        before, _, rest = told.partition(f"Output: {response.get('returnDisplay')}")
+        failed = _EXIT_CODE.search(rest or before)
         error = response.get("error") or (failed and failed[0])
         return replace(
             event,

@@ -39,6 +39,7 @@ def test_equal_calls_of_gemini_have_one_place_and_no_id() -> None:
         ),
         ({"llmContent": "Exit Code: 0"}, None),
         ({"llmContent": "Output: a\nExit Code: 1\n\n[System] Changed."}, "Exit Code: 1"),
+        ({"llmContent": "<context>\nOutput: a\nExit Code: 1\n</context>"}, "Exit Code: 1"),
         ({"llmContent": "Output: a\nExit Code: 1\nb\nProcess Group PGID: 7"}, None),
         (
             {
