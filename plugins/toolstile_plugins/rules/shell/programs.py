@@ -223,9 +223,10 @@ def uncovered(words: Sequence[Word], options: Mapping[str, Sequence[str]]) -> se
 
 
 def _name_of(word: Word) -> str:
-    """Return the name of a program, without its directory and its version."""
+    """Return the name of a program, without its directory and, if it is known, its version."""
     name = word.text.rpartition("/")[2].removesuffix(".exe")
-    return re.sub(r"(?<=[a-z+])[-.0-9]+\Z", "", name)
+    plain = re.sub(r"(?<=[a-z+])[-.0-9]+\Z", "", name)
+    return plain if plain in CARRIERS or plain in " ".join(OPTIONS).split() else name
 
 
 def _is_among(word: Word, entries: Iterable[str]) -> bool:

@@ -671,4 +671,7 @@ PRESETS = [
     "sh -c 'cd e && git status'",
     "cd e && echo | xargs git log",
     "cd e && find . -exec git status \\;",
+    "flake8 --output-file=x",
+    "flake8 --config x",
+    "flake8 --append-config=x",
 ]
