@@ -27,28 +27,29 @@ OPTIONS: Final[Mapping[str, str]] = {
     "fd fdfind": "-x -X --exec --exec-batch",
     "file": "-C -m -z -Z --compile --magic-file",
     "find": "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls",
-    "gh": "-w -e --web --editor alias extension ext api --hostname",
+    "gh": "*://* *.*/*/* -w -e --web --editor alias extension ext api --hostname",
     "git": "-c --config-env --exec-path --output --output-directory --ext-diff --textconv -O"
     " --open-files-in-pager --exec --upload-pack --receive-pack --git-dir --work-tree --template"
     " --namespace --super-prefix --extcmd --filters config difftool mergetool foreach run"
     " filter-branch daemon instaweb send-email credential* *::*",
-    "git:archive": "-o",
+    "git:archive git:format-patch": "-o",
     "git:bundle": "create",
     "git:clone": "-u",
     "git:fast-export": "--export-marks",
-    "git:format-patch": "-o",
+    "git:fetch git:pull git:remote": "*:* *@* +*",
     "git:rebase": "-x -i",
+    "go:list go:mod": "*@* -mod -versions",
     "go gofmt": "run generate tool -exec -toolexec --o -vettool -overlay -modfile -pkgdir -compiler"
     " --C -ldflags -gcflags -asmflags -gccgoflags -cpuprofile -memprofile -blockprofile"
     " -mutexprofile -coverprofile -trace -outputdir -test.* --w --u",
     "jest vitest": "-c --config --outputFile --coverageDirectory --globalSetup --setupFiles*"
     " --runner --testRunner --reporters --reporter --transform --resolver --environment",
     "kubectl": "exec run cp debug attach proxy port-forward edit plugin --kubeconfig --cache-dir"
-    " --profile-output",
+    " --profile-output -s --server --raw *://*",
+    "kubectl:get kubectl:describe pip:list": "-f -k --filename --kustomize",
     "lua luajit tclsh guile racket julia Rscript R": "-e -c -E --eval* -",
     "groovy scala octave gnuplot ghc ghci deno": "-e -c -E --eval* eval -",
-    "sqlite psql mysql m dc bc gdb lldb expect socat osascript": "*",
-    "strace ltrace": "-o --output",
+    "sqlite psql mysql m dc bc gdb lldb expect socat osascript vi vim nvim ex ed emacs": "*",
     "less more man": "-o -O -k -P -H --log-file --lesskey* --pager --html +*",
     "make gmake": "-f -C -I -E --file --makefile --directory --eval --include-dir *=*",
     "mypy": "--python-executable --config-file --install-types --junit-xml --*-report --cache-dir"
@@ -56,8 +57,9 @@ OPTIONS: Final[Mapping[str, str]] = {
     "node": "-e -p -r -C - --eval --print --require --import --loader --experimental-loader --run"
     " --env-file* --redirect-warnings --trace-event-file-pattern --test-reporter* --cpu-prof*"
     " --heap* --build-snapshot --openssl-config --report* --diagnostic-dir --inspect*",
-    "npm": "ru* ur* ex* x t t[es]* st* res* explore edit -c --call --script-shell"
-    " --node-options --*config --registry --prefix -C --git --editor --viewer --browser --init*",
+    "npm": "ru* ur* ex* x t t[es]* st* res* explore edit -c --call --script-shell --node-options"
+    " --*config --registry --prefix -C --git --editor --viewer --browser --init*"
+    " --@* --*proxy *:*/*",
     "perl": "-e -E -i -M -m -I -d -x -C -",
     "php": "-r -B -R -E -F -d -c -a -S -z -",
     "pylint flake8 pyright bandit isort": "-o -c -p --rcfile --load-plugins --init-hook --output*"
@@ -65,7 +67,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "tox nox pre-commit": "exec e -c -x -f --override --conf* --workdir --root --noxfile --config"
     " --*pythons try-repo devenv",
     "pip": "-C --target -t --root --prefix --report --log --python --src --cache-dir"
-    " --config-settings --cert",
+    " --config-settings --cert -i --index-url --extra-index-url --find-links --proxy *://*",
     "pnpm yarn bun": "-* run exec x dlx test start node create",
     "poetry": "-C -P --directory --project",
     "prettier": "--write -w --plugin --config --cache*",
@@ -79,13 +81,13 @@ OPTIONS: Final[Mapping[str, str]] = {
     "ruff": "--fix* --unsafe-fixes --add-noqa --output-file -o --config --cache-dir",
     "sed gsed": "-e -f -i -l -s --expression --file --in-place --line-length",
     "sort": "-o -T --output --compress-program --temporary-directory",
-    "shuf tree": "-o -R --output",
+    "shuf tree strace ltrace": "-o -R --output",
     "ssh": "-o -F -E -I -J -L -R -D -w -W -S",
     "tar bsdtar": "-I -F --use-compress-program --to-command --checkpoint-action --info-script"
     " --new-volume-script --rsh-command --rmt-command --index-file --volno-file",
     "tsc": "--outFile --outDir --declarationDir --tsBuildInfoFile --generate*",
-    "uv": "run tool x pip -p --python --directory --project --config-file --script",
-    "vi vim nvim ex ed emacs": "*",
+    "uv": "run tool x pip -p --python --directory --project --config-file --script --*index* -i -f"
+    " --find-links *://*",
     "wget": "-O -o -a -e -i -P -U --output-* --append-output --execute --input-file --config"
     " --directory-prefix --use-askpass --post-file --body-file --save-* --warc-* --rejected-log",
     "yq": "-i -s --inplace --in-place --split-exp*",
