@@ -33,7 +33,9 @@ OPTIONS: Final[Mapping[str, str]] = {
     " --namespace --super-prefix --extcmd --filters config difftool mergetool foreach run"
     " filter-branch daemon instaweb send-email credential* *::*",
     "git:archive git:format-patch": "-o",
-    "git:bundle": "create",
+    "git:branch": "-M -m -c -u --move --copy --edit-description --*set-upstream*",
+    "git:branch git:checkout git:switch git:tag": "-B -C -D -d -f --delete --force*",
+    "git:bundle git:reflog git:stash": "clear create delete drop expire",
     "git:clone": "-u",
     "git:fast-export": "--export-marks",
     "git:fetch git:pull git:remote": "*:* *@* +*",
