@@ -99,7 +99,7 @@ class Helper:
         self._agents: dict[str, int] = {}
         """The processes of the agents, by session."""
         self.used = time.monotonic()
-        self._configuration = self._stamp()
+        self._configuration = self._protection.stamp()
         self._folder: Path | None = None
 
     async def serve(self, folder: Path) -> None:
@@ -145,15 +145,9 @@ class Helper:
         idle = time.monotonic() - self.used
         return bool(self._calls.places()) or idle < self._settings.idle
 
-    def _stamp(self) -> tuple[int, int] | None:
-        with suppress(OSError):
-            found = (self._workspace / "toolstile.toml").stat()
-            return found.st_mtime_ns, found.st_size
-        return None
-
     def _is_outdated(self) -> bool:
         """Tell whether the configuration was changed, and no call runs that began before."""
-        return not self._calls.places() and self._stamp() != self._configuration
+        return not self._calls.places() and self._protection.stamp() != self._configuration
 
     async def once(self, head: str, data: bytes) -> str:
         """Return the answer to one event, and end its call."""
@@ -254,6 +248,7 @@ class Helper:
             return Decision(verdict="deny", reason=reason)
         finally:
             self._protection.events.pop(call.id, None)
+            self._put_back()
         asked = self._asked.pop(call.id, None)
         granted = agent.heeds_grants and call.id in self._protection.granted
         self._protection.granted.discard(call.id)

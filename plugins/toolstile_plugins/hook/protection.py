@@ -7,9 +7,11 @@ import json
 import os
 import re
 import time
+import tomllib
 from ast import literal_eval
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any, Final, cast
@@ -39,8 +41,11 @@ GOVERNING: Final = (
     "**/.gemini/settings.json",
     "**/.mcp.json",
     "**/toolstile.toml",
+    "**/.toolstile/**",
+    "**/*-stops/{stops.json,*.slot}",
 )
-"""The settings of agents, and ours."""
+"""The settings of agents, and ours. Of a `pyproject.toml`, our table governs."""
+
 _REPOSITORY: Final = re.compile(r"(?s:.*)/(?:\.git(?:/(?s:.*))?|head)", re.IGNORECASE)
 """A repository's files; git takes a folder with a HEAD for one, whose settings run programs."""
 
@@ -48,6 +53,8 @@ _KEPT: Final = (
     *(".claude/settings.json", ".claude/settings.local.json", ".codex/config.toml"),
     *(".codex/hooks.json", ".gemini/settings.json", ".mcp.json", "toolstile.toml"),
 )
+_CONFIGURATIONS: Final = ("toolstile.toml", "pyproject.toml")
+_STOPS: Final = ".toolstile/stops"
 _RECORD: Final = "governing"
 _READERS: Final = frozenset(
     {
@@ -107,7 +114,10 @@ class Protection:
         self._secret = [Path(state_folder()).resolve(), *_folders(host)]
         homes = {self._workspace, Path.home().resolve()}
         self._roots = sorted(homes)
-        self._governing = [root / name for root in self._roots for name in _KEPT]
+        self._folders = [*_folders_of_configuration(self._workspace)]
+        ours = (*_CONFIGURATIONS, f"{_STOPS}/stops.json")
+        places = ((self._roots, _KEPT), (self._folders, ours))
+        self._governing = [at / name for ats, names in places for at in ats for name in names]
         self._kept: dict[Path, bytes | None] = {}
         self.events: dict[str, Event] = {}
         """The events of calls on which the host decides, by the ids of the calls."""
@@ -178,7 +188,8 @@ class Protection:
 
     def _named(self, path: Path) -> bool:
         """Tell whether a word names a protected file, or a folder around one."""
-        around = any(each.is_relative_to(path) for each in (*self._governing, *self._secret))
+        files = [each for each in self._governing if each.name != "pyproject.toml"]
+        around = any(each.is_relative_to(path) for each in (*files, *self._secret))
         is_above = any(root.is_relative_to(path) for root in self._roots)
         return self._governs(path) or (around and not is_above)
 
@@ -186,7 +197,8 @@ class Protection:
         inside = path.is_relative_to(self._workspace)
         names = [str(path).lstrip("/")]
         names += [str(path.relative_to(self._workspace))] if inside else []
-        return any(
+        is_ours = path.name == "pyproject.toml" and _part(path, _bytes(path)) is not None
+        return is_ours or any(
             each.matches(name.lower()) or each.matches(name)
             for each in self._patterns
             for name in names
@@ -197,6 +209,13 @@ class Protection:
         return any(path.is_relative_to(each) for each in self._secret)
 
     # --- Kept while calls run
+
+    def stamp(self) -> list[object]:
+        """Return the configuration and the slot: if they change, the helper is outdated."""
+        self._host.stops()  # which makes the slot, without which it would hear of no stop
+        slots = (sorted(each.glob(f"{_STOPS}/{os.getpid()}-*.slot")) for each in self._folders)
+        files = (each / name for each in self._folders for name in _CONFIGURATIONS)
+        return [*(_part(file, _bytes(file)) for file in files), *slots]
 
     def keep(self, folder: Path | None) -> None:
         """Keep the governing files as they are before the first of the calls that run."""
@@ -221,7 +240,8 @@ class Protection:
         back: list[str] = []
         for file, before in self._kept.items():
             now = _bytes(file)
-            if now == before or (at_terminal and _only_permissions(file, before, now)):
+            is_given = at_terminal and _only_permissions(file, before, now)
+            if is_given or not _is_other(file, before, now):
                 continue
             back.append(str(file))
             with suppress(OSError):
@@ -235,6 +255,15 @@ class Protection:
         self._kept = {}
         (folder / _RECORD).unlink(missing_ok=True)
         return back
+
+
+def _folders_of_configuration(workspace: Path) -> Iterator[Path]:
+    """Yield the folders up to that of the configuration, in which another would count instead."""
+    for folder in (workspace, *workspace.parents):
+        yield folder
+        files = [folder / name for name in _CONFIGURATIONS]
+        if any(_part(file, _bytes(file)) is not None for file in files):
+            return
 
 
 def _folders(host: HostHandle) -> Iterator[Path]:
@@ -319,6 +348,30 @@ def _only_permissions(file: Path, before: bytes | None, now: bytes | None) -> bo
         old, new = (json.loads(text or b"{}") for text in (before, now))
         return bool({**old, "permissions": None} == {**new, "permissions": None})
     return False
+
+
+def _is_other(file: Path, before: bytes | None, now: bytes | None) -> bool:
+    """Tell whether the part of a file that governs an agent has changed."""
+    if now == before or file.name != "stops.json":
+        return _part(file, before) != _part(file, now)
+    # A person may stop more, or end a stop, which stays in the list for a day.
+    then = datetime.now(UTC).isoformat()
+    with suppress(ValueError, LookupError, TypeError):
+        old, new = (json.loads(text or b"[0, []]")[1] for text in (before, now))
+        held = {each["at"] for each in old if (each["until"] or "9") > then}
+        return not held <= {each["at"] for each in new}
+    return True
+
+
+def _part(file: Path, content: bytes | None) -> object:
+    """Return the part of a file that governs an agent: all, or our table of a `pyproject.toml`."""
+    if content is None or file.name != "pyproject.toml":
+        return content
+    if b"toolstile" not in content:
+        return None
+    with suppress(ValueError, AttributeError):
+        return tomllib.loads(content.decode("utf-8-sig")).get("tool", {}).get("toolstile")
+    return content
 
 
 def _bytes(file: Path) -> bytes | None:

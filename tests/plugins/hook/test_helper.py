@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -224,7 +225,7 @@ def test_an_edited_call_runs_with_the_arguments_of_the_person(ruled: Workspace) 
     edited = {"command": "git push --dry-run"}
     approve(ruled, ticket, "edit", ticket, json.dumps(edited))
     answer = ruled.decision(event)
-    assert answer["permissionDecision"] == "allow"
+    assert answer["permissionDecision"] == "allow", answer
     assert answer["updatedInput"] == edited
 
 
@@ -434,3 +435,83 @@ def test_an_edit_between_two_turns_stays(ruled: Workspace) -> None:
     ruled.kill()
     assert ruled.bash("make") == {}
     assert (ruled.folder / ".mcp.json").exists()
+
+
+RULES_IN_PROJECT = """\
+[project]
+name = "x"
+
+[[tool.toolstile.policies]]
+kind = "rule"
+effect = "deny"
+tools = ["Bash"]
+when = '"rm" in words(args.command)'
+reason = "Deletions are for the user."
+"""
+
+
+def test_a_table_in_the_project_file_governs_and_the_rest_does_not(hooked: Workspace) -> None:
+    file = hooked.folder / "pyproject.toml"
+    file.write_text(RULES_IN_PROJECT)
+    write = {"file_path": str(file), "content": ""}
+    answer = hooked.decision(hooked.event("PreToolUse", "Write", arguments=write))
+    assert answer["permissionDecision"] == "deny"
+    added = RULES_IN_PROJECT.replace('"x"', '"x"\ndependencies = ["a"]')
+    for text, left in ((added, added), ("[tool.toolstile]\n", added)):
+        event = hooked.event("PreToolUse", "Bash", arguments={"command": "make"})
+        assert hooked.decision(event) == {}
+        file.write_text(text)
+        answer = hooked.decision(after(event, tool_response={}))
+        assert answer.get("decision") == (None if text == left else "block")
+        assert file.read_text() == left
+    # A person's edit counts from the next call.
+    file.write_text(RULES_IN_PROJECT.replace("Deletions", "Removals"))
+    assert hooked.bash("rm x")["permissionDecisionReason"] == "Removals are for the user."
+
+
+@pytest.mark.parametrize("name", ["toolstile.toml", "pyproject.toml"])
+def test_no_nearer_file_takes_the_place_of_the_configuration(
+    tmp_path: Path, hooked: Workspace, name: str
+) -> None:
+    above = tmp_path / "toolstile.toml"
+    above.write_text(hooked.rules())
+    nearer = hooked.folder / name
+    event = hooked.event("PreToolUse", "Bash", arguments={"command": "make"})
+    assert hooked.decision(event) == {}
+    nearer.write_text("[tool.toolstile]\n" if name == "pyproject.toml" else "")
+    assert hooked.decision(after(event, tool_response={}))["decision"] == "block"
+    assert not nearer.exists()
+    assert hooked.bash("rm x")["permissionDecision"] == "deny"
+    above.write_text(hooked.rules(deletes="ls"))
+    assert hooked.bash("ls")["permissionDecision"] == "deny"
+
+
+def test_a_stop_outlives_a_command_that_removes_its_file(ruled: Workspace) -> None:
+    assert ruled.person("stop", "--tool", "WebFetch", "--reason", "Not now.").returncode == 0
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "make"})
+    assert ruled.decision(event) == {}
+    shutil.rmtree(ruled.folder / ".toolstile")
+    assert ruled.decision(after(event, tool_response={}))["decision"] == "block"
+    assert "Not now." in ruled.command("status").stdout
+    # Without its slot, the helper would not hear of this one.
+    assert ruled.person("stop", "--reason", "Nor this.").returncode == 0
+    assert "Nor this." in ruled.bash("ls")["permissionDecisionReason"]
+
+
+def test_a_person_stops_and_lifts_a_stop_while_a_command_runs(ruled: Workspace) -> None:
+    assert ruled.person("stop", "--tool", "WebFetch", "--reason", "Not now.").returncode == 0
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "make"})
+    assert ruled.decision(event) == {}
+    assert ruled.person("go").returncode == 0
+    assert ruled.person("stop", "--tool", "Read", "--reason", "Nor this.").returncode == 0
+    assert ruled.decision(after(event, tool_response={})) == {}
+    shown = ruled.command("status").stdout
+    assert "Not now." not in shown
+    assert "Nor this." in shown
+
+
+def test_an_edit_after_a_refused_call_stays(ruled: Workspace) -> None:
+    assert ruled.bash("rm x")["permissionDecision"] == "deny"
+    ruled.configure(ruled.rules(deletes="ls"))
+    assert ruled.bash("ls")["permissionDecision"] == "deny"
+    assert ruled.bash("rm x") == {}

@@ -42,6 +42,9 @@ CHANGES = [
     "dd if=/dev/zero of=toolstile.toml",
     "chmod 000 toolstile.toml",
     "echo x > sub/link",
+    "rm -rf .toolstile",
+    "touch .toolstile/stops/1-x.slot",
+    "rm -rf .toolstile/stops",
     "tee sub/../.env",
     "rm ~/.codex/config.toml ~/.gemini/settings.json",
     "cat ~/.local/state/toolstile/hook/installed.json",
@@ -85,18 +88,20 @@ HARMLESS = [
     "toolstile status",
     "for f in *.py; do wc -l $f; done",
     "cd src && make",
+    "cp other.toml pyproject.toml",
 ]
 
 
 @pytest.fixture
 def protection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Protection]:
     work, home = tmp_path / "work", tmp_path / "home"
-    for folder in (work / ".claude", work / "sub", home):
+    for folder in (work / ".claude", work / "sub", work / "pkg", home):
         folder.mkdir(parents=True)
     for name in ("toolstile.toml", ".env", ".claude/settings.json", ".mcp.json"):
         (work / name).write_text("x")
     (work / "bare").mkdir()
     (work / "bare/HEAD").write_text("ref: refs/heads/main")
+    (work / "pkg/pyproject.toml").write_text("[tool.toolstile]")
     (work / "sub/link").symlink_to("../toolstile.toml")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
@@ -127,7 +132,12 @@ def test_a_harmless_command_passes(protection: Protection, tmp_path: Path, line:
         *("toolstile.toml", "sub/link", "sub/../.env", ".MCP.json", ".claude/settings.json"),
         *("~/.claude/settings.json", "/etc/claude-code/managed-settings.json", "deep/in/.env"),
         *(
-            ".claude/hooks/mine.sh",
+            *(
+                ".claude/hooks/mine.sh",
+                ".toolstile/stops/stops.json",
+                "sessions.db-stops/stops.json",
+            ),
+            "pkg/pyproject.toml",
             ".git/config",
             "sub/.git/hooks/pre-commit",
             "sub/.git",
