@@ -13,7 +13,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "awk gawk mawk nawk": "-f -i -l -e -E -o -p -d -D -W --file --include --load --exec --source"
     " --pretty-print --profile --dump-variables *system* *getline* *|* *>* *@*",
     "black": "--config --code -c",
-    "cargo": "run r test t bench --config -Z +* fix miri --manifest-path --*-dir",
+    "cargo": "run r test t bench fix miri --fix --config -Z +* --*-path --*-dir",
     "coverage": "--rcfile -o -d --data-file --directory",
     "cc gcc c++ g++ clang clang++": "-o -B -wrapper -fplugin* -specs* -W* -X* @* -save-temps",
     "curl": "-o -O -J -K -T -D -c -w --output --output-dir --remote-* --config --upload-file"
@@ -30,8 +30,8 @@ OPTIONS: Final[Mapping[str, str]] = {
     "gh": "*://* *.*/*/* -w -e --web --editor alias extension ext api --hostname",
     "git": "-c --config-env --exec-path --output --output-directory --ext-diff --textconv -O"
     " --open-files-in-pager --exec --upload-pack --receive-pack --git-dir --work-tree --template"
-    " --namespace --super-prefix --extcmd --filters config difftool mergetool foreach run"
-    " filter-branch daemon instaweb send-email credential* *::*",
+    " --namespace --super-prefix --extcmd --filters --unsafe-paths --separate-git-dir config"
+    " difftool mergetool foreach run filter-branch daemon instaweb send-email credential* *::*",
     "git:archive git:format-patch": "-o",
     "git:branch": "-M -m -c -u --move --copy --edit-description --*set-upstream*",
     "git:branch git:checkout git:switch git:tag": "-B -C -D -d -f --delete --force*",
@@ -44,8 +44,9 @@ OPTIONS: Final[Mapping[str, str]] = {
     "go gofmt": "run generate tool -exec -toolexec --o -vettool -overlay -modfile -pkgdir -compiler"
     " --C -ldflags -gcflags -asmflags -gccgoflags -cpuprofile -memprofile -blockprofile"
     " -mutexprofile -coverprofile -trace -outputdir -test.* --w --u",
-    "jest vitest": "-c --config --outputFile --coverageDirectory --globalSetup --setupFiles*"
-    " --runner --testRunner --reporters --reporter --transform --resolver --environment",
+    "jest vitest": "-c -r --config --outputFile* --coverage.* --*Directory --globalSetup --setup*"
+    " --*er --reporters --transform --env* --preset --root* --project* --haste* --watchPlugins"
+    " --diff --pool* --execArgv --browser.*",
     "kubectl": "exec run cp debug attach proxy port-forward edit plugin --kubeconfig --cache-dir"
     " --profile-output -s --server --raw *://*",
     "kubectl:get kubectl:describe pip:list": "-f -k --filename --kustomize",
@@ -59,22 +60,22 @@ OPTIONS: Final[Mapping[str, str]] = {
     "node": "-e -p -r -C - --eval --print --require --import --loader --experimental-loader --run"
     " --env-file* --redirect-warnings --trace-event-file-pattern --test-reporter* --cpu-prof*"
     " --heap* --build-snapshot --openssl-config --report* --diagnostic-dir --inspect*",
-    "npm": "ru* ur* ex* x t t[es]* st* res* explore edit -c --call --script-shell --node-options"
-    " --*config --registry --prefix -C --git --editor --viewer --browser --init*"
-    " --@* --*proxy *:*/*",
+    "npm": "ru* ur* ex* fix x t t[es]* st* res* edit -c --call --script-shell --node-options"
+    " --*config --registry --prefix -C --git --editor --*er --init* --@* --*proxy *:*/*",
     "perl": "-e -E -i -M -m -I -d -x -C -",
     "php": "-r -B -R -E -F -d -c -a -S -z -",
     "pylint flake8 pyright bandit isort": "-o -c -p --rcfile --load-plugins --init-hook --output*"
     " --config* --append-config --pythonpath --createstub --settings-* --sp --venv*",
     "tox nox pre-commit": "exec e -c -x -f --override --conf* --workdir --root --noxfile --config"
-    " --*pythons try-repo devenv",
+    " --result-json --report --envdir --*pythons try-repo devenv",
     "pip": "-C --target -t --root --prefix --report --log --python --src --cache-dir"
     " --config-settings --cert -i --index-url --extra-index-url --find-links --proxy *://*",
     "pnpm yarn bun": "-* run exec x dlx test start node create",
+    "poetry:build python:build uv:build": "-o --out* -C --config-setting*",
     "poetry": "-C -P --directory --project",
     "prettier": "--write -w --plugin --config --cache*",
-    "pytest py.test": "-p -o -c -config-file -override-ini -rootdir -confcutdir -basetemp"
-    " --junit* -debug -pastebin -report-log -cov-report -cov-config -pdbcls -html --json*",
+    "pytest py.test": "-p -o -c -config-file -override-ini -*dir -basetemp --junit* -debug"
+    " -pastebin -*log -log-file -tx -px -cov-report -cov-config -pdbcls -html --json*",
     "python pypy": "-c -m -i -",
     "rg": "--pre --hostname-bin",
     "rsync scp sftp": "-e -o -F -S -D -M --rsh --rsync-path --log-file --*-dir --remove-source*"
@@ -87,7 +88,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "ssh": "-o -F -E -I -J -L -R -D -w -W -S",
     "tar bsdtar": "-I -F --use-compress-program --to-command --checkpoint-action --info-script"
     " --new-volume-script --rsh-command --rmt-command --index-file --volno-file",
-    "tsc": "--outFile --outDir --declarationDir --tsBuildInfoFile --generate*",
+    "tsc": "--out* --declarationDir --tsBuild* --generate* --p --project --b --build @*",
     "uv": "run tool x pip -p --python --directory --project --config-file --script --*index* -i -f"
     " --find-links *://*",
     "wget": "-O -o -a -e -i -P -U --output-* --append-output --execute --input-file --config"
@@ -242,9 +243,9 @@ def _is_among(word: Word, entries: Iterable[str]) -> bool:
         if word.head is not None:
             return any("*" in each or each.startswith(word.head) for each in others)
         return any(fnmatchcase(text, each) for each in others)
-    name = text.lstrip("-").partition("=")[0].casefold()
+    name = text.partition("=")[0].replace("-", "").casefold()
     for each in entries:
-        bare = each.lstrip("-").casefold()
+        bare = each.replace("-", "").casefold()
         if not each.startswith("-"):
             found = each == "*"
         elif "*" in each:
