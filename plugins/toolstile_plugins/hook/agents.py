@@ -355,7 +355,8 @@ class GeminiCli(Agent):
     def settings_file(self, scope: str, project: Path) -> Path:
         if scope == "managed":
             return Path("/etc/gemini-cli/settings.json")
-        return (Path.home() if scope == "user" else project) / ".gemini" / "settings.json"
+        home = os.environ.get("GEMINI_CLI_HOME") or Path.home()
+        return Path(home if scope == "user" else project, ".gemini/settings.json")
 
     def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
         event = super().read(data, variables)

@@ -206,7 +206,8 @@ class Helper:
             # If its hook was killed, the agent makes a call while its last one is still put back.
             await asyncio.wait({*self._ending})
         if event.kind == "before":
-            if event.tool.startswith(agent.own):
+            # Another server may be named like ours, with more behind it.
+            if event.tool.startswith(agent.own) and "__" not in event.tool[len(agent.own) :]:
                 return NOTHING
             return await self._before(agent, event)
         if event.kind == "settings":

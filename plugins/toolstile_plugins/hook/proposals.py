@@ -19,6 +19,7 @@ from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.hook.agents import AGENTS, Agent
 from toolstile_plugins.hook.client import folder_of
 from toolstile_plugins.hook.install import text_of, text_with_hook, write_hook, write_settings
+from toolstile_plugins.hook.protection import configuration
 from toolstile_plugins.hook.survey import hooked
 from toolstile_plugins.mcp.cli import CLIENTS
 from toolstile_plugins.mcp.wrap.files import OURS, WRAPPED, content_of, wrapping, write_wrapped
@@ -131,7 +132,7 @@ class Survey:
 
     def _configure(self) -> None:
         """Propose the missing parts of the configuration."""
-        file, data = _configuration(self.project)
+        file, data = configuration(self.project)
         if not (missing := "\n".join(self._missing(data))):
             return
         before = text_of(file) or ""
@@ -176,17 +177,6 @@ def _agents(project: Path) -> dict[Agent, Path]:
         if shutil.which(agent.program) or any(folder.is_dir() for folder in folders):
             found.setdefault(agent, agent.settings_file(agent.scope, project))
     return found
-
-
-def _configuration(project: Path) -> tuple[Path, Mapping[str, Any]]:
-    """Return the configuration that counts in a project; a new file if there is none."""
-    for folder in (project, *project.parents):
-        for name in ("toolstile.toml", "pyproject.toml"):
-            with suppress(OSError, ValueError, KeyError):
-                data = tomllib.loads((folder / name).read_text(encoding="utf-8-sig"))
-                is_own = name == "toolstile.toml"
-                return folder / name, data if is_own else data["tool"]["toolstile"]
-    return project / "toolstile.toml", {}
 
 
 def _is_in_git(file: Path) -> bool:

@@ -9,7 +9,7 @@ import re
 import time
 import tomllib
 from ast import literal_eval
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import dropwhile
@@ -25,8 +25,9 @@ from toolstile_hookspecs import (
     ToolContext,
     hookimpl,
 )
-from toolstile_plugins.hook.agents import Event
+from toolstile_plugins.hook.agents import AGENTS, Event
 from toolstile_plugins.hook.client import state_folder
+from toolstile_plugins.hook.install import installed
 from toolstile_plugins.policies.path_arguments import use_of
 from toolstile_plugins.rules.rule import RulePolicy
 from toolstile_plugins.rules.shell.lines import parsed
@@ -39,7 +40,7 @@ GOVERNING: Final = (
     "**/{managed-settings,managed-mcp}.json",
     "**/.codex/{config.toml,hooks.json}",
     "**/.gemini/settings.json",
-    "**/.mcp.json",
+    "**/{.mcp,.cursor/mcp,.vscode/mcp}.json",
     "**/toolstile.toml",
     "**/.toolstile/**",
     "**/*-stops/{stops.json,*.slot}",
@@ -52,6 +53,7 @@ _REPOSITORY: Final = re.compile(r"(?s:.*)/(?:\.git(?:/(?s:.*))?|head)", re.IGNOR
 _KEPT: Final = (
     *(".claude/settings.json", ".claude/settings.local.json", ".codex/config.toml"),
     *(".codex/hooks.json", ".gemini/settings.json", ".mcp.json", "toolstile.toml"),
+    *(".cursor/mcp.json", ".vscode/mcp.json"),
 )
 _CONFIGURATIONS: Final = ("toolstile.toml", "pyproject.toml")
 _STOPS: Final = ".toolstile/stops"
@@ -65,7 +67,7 @@ _READERS: Final = frozenset(
 )
 _GIT_READERS: Final = frozenset({"blame", "diff", "grep", "log", "ls-files", "show", "status"})
 _BETWEEN: Final = re.compile(r"[;&|\n()`]+")
-_WORDS: Final = re.compile(r"[\s<>=,:]+")
+_WORDS: Final = re.compile(r"[\s<>=,:]*(?<=\s):/|[\s<>=,:]+")
 _WRITTEN: Final = re.compile(r">(?!\s*(?:/dev/null|&\d)\b)")
 _BRACES: Final = re.compile(r"\{[^{}\s]*\}")
 _QUOTES: Final = re.compile(r"\\\n|[\"'\\]")
@@ -114,10 +116,17 @@ class Protection:
         self._secret = [Path(state_folder()).resolve(), *_folders(host)]
         homes = {self._workspace, Path.home().resolve()}
         self._roots = sorted(homes)
-        self._folders = [*_folders_of_configuration(self._workspace)]
+        # Of the configuration, and below: there, another would count instead.
+        above = configuration(self._workspace)[0].parent
+        folders = (self._workspace, *self._workspace.parents)
+        self._folders = [each for each in folders if each.is_relative_to(above)]
         ours = (*_CONFIGURATIONS, f"{_STOPS}/stops.json")
         places = ((self._roots, _KEPT), (self._folders, ours))
         self._governing = [at / name for ats, names in places for at in ats for name in names]
+        users = [agent.settings_file("user", workspace).parent for agent in AGENTS.values()]
+        own = [at / name for at in users for name in ("settings.json", "hooks.json", "config.toml")]
+        self._governing += own
+        self._settings = {each.resolve() for each in (*own, *map(Path, installed()))}
         self._kept: dict[Path, bytes | None] = {}
         self.events: dict[str, Event] = {}
         """The events of calls on which the host decides, by the ids of the calls."""
@@ -197,11 +206,15 @@ class Protection:
         inside = path.is_relative_to(self._workspace)
         names = [str(path).lstrip("/")]
         names += [str(path.relative_to(self._workspace))] if inside else []
-        is_ours = path.name == "pyproject.toml" and _part(path, _bytes(path)) is not None
-        return is_ours or any(
-            each.matches(name.lower()) or each.matches(name)
-            for each in self._patterns
-            for name in names
+        holds_ours = path.name == "pyproject.toml" and _part(path, _bytes(path)) is not None
+        return (
+            path in self._settings
+            or holds_ours
+            or any(
+                each.matches(name.lower()) or each.matches(name)
+                for each in self._patterns
+                for name in names
+            )
         )
 
     def _is_secret(self, path: Path) -> bool:
@@ -257,13 +270,15 @@ class Protection:
         return back
 
 
-def _folders_of_configuration(workspace: Path) -> Iterator[Path]:
-    """Yield the folders up to that of the configuration, in which another would count instead."""
-    for folder in (workspace, *workspace.parents):
-        yield folder
-        files = [folder / name for name in _CONFIGURATIONS]
-        if any(_part(file, _bytes(file)) is not None for file in files):
-            return
+def configuration(project: Path) -> tuple[Path, Mapping[str, Any]]:
+    """Return the configuration that counts in a project; a new file if there is none."""
+    for folder in (project, *project.parents):
+        for name in _CONFIGURATIONS:
+            with suppress(OSError, ValueError, KeyError):
+                data = tomllib.loads((folder / name).read_text(encoding="utf-8-sig"))
+                is_own = name == "toolstile.toml"
+                return folder / name, data if is_own else data["tool"]["toolstile"]
+    return project / "toolstile.toml", {}
 
 
 def _folders(host: HostHandle) -> Iterator[Path]:

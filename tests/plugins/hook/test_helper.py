@@ -81,6 +81,8 @@ def test_a_call_of_our_own_server_passes_by(ruled: Workspace) -> None:
     event = ruled.event("PreToolUse", "mcp__toolstile__write_file", arguments={})
     assert ruled.decision(event) == {}
     assert ruled.recorded() == []
+    other = ruled.event("PreToolUse", "mcp__toolstile__other__write", arguments={})
+    assert ruled.decision(other)["permissionDecision"] == "defer"
 
 
 def test_the_end_of_a_call_is_recorded(ruled: Workspace) -> None:

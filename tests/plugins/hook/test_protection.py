@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ CHANGES = [
     "chmod 000 toolstile.toml",
     "echo x > sub/link",
     "rm -rf .toolstile",
+    "git checkout -- ':/toolstile*'",
+    "touch .cursor/mcp.json",
+    "unlink $HOME/claude/settings.json",
     "touch .toolstile/stops/1-x.slot",
     "rm -rf .toolstile/stops",
     "tee sub/../.env",
@@ -105,6 +109,12 @@ def protection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prot
     (work / "sub/link").symlink_to("../toolstile.toml")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "claude"))
+    monkeypatch.setenv("GEMINI_CLI_HOME", str(home / "gemini"))
+    monkeypatch.setenv("CODEX_HOME", str(home / "codex"))
+    state = home / ".local/state/toolstile/hook"
+    state.mkdir(parents=True)
+    (state / "installed.json").write_text(json.dumps({str(home / "installed/settings.json"): {}}))
     with Host() as host:
         yield Protection(host, work, ["**/.env"])
 
@@ -137,7 +147,8 @@ def test_a_harmless_command_passes(protection: Protection, tmp_path: Path, line:
                 ".toolstile/stops/stops.json",
                 "sessions.db-stops/stops.json",
             ),
-            "pkg/pyproject.toml",
+            *("pkg/pyproject.toml", ".vscode/mcp.json", "~/claude/settings.json"),
+            *("~/gemini/.gemini/settings.json", "~/codex/hooks.json", "~/installed/settings.json"),
             ".git/config",
             "sub/.git/hooks/pre-commit",
             "sub/.git",
