@@ -46,7 +46,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     " -mutexprofile -coverprofile -trace -outputdir -test.* --w --u",
     "jest vitest": "-c -r --config --outputFile* --coverage.* --*Directory --globalSetup --setup*"
     " --*er --reporters --transform --env* --preset --root* --project* --haste* --watchPlugins"
-    " --diff --pool* --execArgv --browser.*",
+    " --diff --pool* --execArgv --browser.* --*sor --*tor",
     "kubectl": "exec run cp debug attach proxy port-forward edit plugin --kubeconfig --cache-dir"
     " --profile-output -s --server --raw *://*",
     "kubectl:get kubectl:describe pip:list": "-f -k --filename --kustomize",
@@ -77,7 +77,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "pytest py.test": "-p -o -c -config-file -override-ini -*dir -basetemp --junit* -debug"
     " -pastebin -*log -log-file -tx -px -cov-report -cov-config -pdbcls -html --json*",
     "python pypy": "-c -m -i -",
-    "rg": "--pre --hostname-bin",
+    "nm objdump rg strings": "--pre --hostname-bin --plugin",
     "rsync scp sftp": "-e -o -F -S -D -M --rsh --rsync-path --log-file --*-dir --remove-source*"
     " --del* --write-batch --only-write-batch",
     "ruby": "-e -i -r -x -S -I -C -",

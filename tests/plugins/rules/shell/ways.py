@@ -767,4 +767,7 @@ PRESETS = [
     "pnpm run testify",
     "yarn run build-and-publish",
     "npm run lint:evil",
+    "jest --testResultsProcessor=/tmp/x",
+    "npx jest --dependencyExtractor=/tmp/x",
+    "strings --plugin /tmp/x.so a",
 ]
