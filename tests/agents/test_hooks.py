@@ -16,6 +16,7 @@ from executing.claude_model import PlayedModel, Reply, played, scripted
 from tests.agents.terminal import Terminal, terminal
 from tests.node import Npm
 from tests.plugins.hook.hooked import Workspace
+from tests.plugins.hook.test_sandboxed import SANDBOX
 
 from toolstile import ToolCall
 from toolstile_plugins.hook.install import SCRIPT
@@ -145,6 +146,31 @@ def test_a_call_waits_in_the_inbox_and_is_resumed(agent: Agent) -> None:
     agent.run([], "--resume", agent.result["session_id"], "")
     assert (agent.workspace.folder / "pushed").exists()
     assert agent.workspace.recorded()[-1] == ("bash", "succeeded")
+
+
+def test_a_command_in_the_sandbox_lands_only_if_it_succeeds(agent: Agent) -> None:
+    folder = agent.workspace.folder
+    agent.workspace.configure(agent.workspace.rules().replace("protected", f"{SANDBOX}protected"))
+    settings = agent.settings.read_bytes()
+    governs = "F=.claude/set; python3 - ${F}tings.json <<'E'\nimport sys; open(sys.argv[1], 'w')\nE"
+    turns = [
+        [bash("works", f"cd {folder} && echo one > f1; echo said")],
+        [bash("fails", "echo two > f2; echo said; exit 3")],
+        [bash("governs", governs)],
+        [bash("behind", "sleep 0.1; echo three > f3", run_in_background=True)],
+        [bash("waits", "sleep 4")],
+    ]
+    read = agent.run(turns).read()
+    assert read["toolu_works"] == ("said", False)
+    assert (folder / "f1").read_text() == "one\n"
+    assert "Exit code 3\nsaid" in read["toolu_fails"][0]
+    assert not (folder / "f2").exists()
+    assert "which is protected" in read["toolu_governs"][0]
+    assert agent.settings.read_bytes() == settings
+    assert (folder / "f3").exists()
+    assert [status for _, status in agent.workspace.recorded()] == [
+        *("succeeded", "error", "error", "succeeded", "succeeded")
+    ]
 
 
 def test_a_sub_agent_is_refused(agent: Agent) -> None:

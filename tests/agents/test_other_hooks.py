@@ -16,6 +16,7 @@ from tests.agents.providers import Played, Reply, Step, gemini, played, response
 from tests.agents.test_hooks import break_hook, script, ways
 from tests.node import Npm
 from tests.plugins.hook.hooked import Workspace
+from tests.plugins.hook.test_sandboxed import SANDBOX
 
 SHELLS = '"Bash", "run_shell_command"'
 pytestmark = [pytest.mark.slow, pytest.mark.agents]
@@ -170,6 +171,18 @@ def test_a_person_edits_the_arguments(agent: Other) -> None:
     agent.run(reply)
     assert (agent.workspace.folder / "edited").exists()
     assert not (agent.workspace.folder / "pushed").exists()
+
+
+def test_commands_in_the_sandbox_land_only_if_they_succeed(agent: Other) -> None:
+    folder = agent.workspace.folder
+    rules = agent.workspace.rules(SHELLS, deletes="delete")
+    agent.workspace.configure(rules.replace("protected", f"{SANDBOX}protected"))
+    commands = ["echo one > f1; echo said", "echo two > f2; echo said; exit 3"]
+    results = agent.run([agent.shell(each) for each in commands]).results
+    assert ["said" in each for each in results] == [True, True]
+    assert (folder / "f1").exists()
+    assert not (folder / "f2").exists()
+    assert agent.recorded() == ["succeeded", "error"]
 
 
 @pytest.mark.parametrize("text", [r"Exit Code: 1\n", r"Exit Code: 1\nend\n"])

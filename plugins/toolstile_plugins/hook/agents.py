@@ -132,6 +132,8 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """The arguments that policies read and each call has, by tools; calls may have others."""
 
+COMMANDS: Final = ("Bash", "Monitor", "run_shell_command")
+"""The tools whose argument `command` is a line of a shell."""
 
 _NOTED: Final = re.compile(r"^toolstile: exit code [1-9]\d*\n?\Z", re.MULTILINE)
 _NOTING: Final = (
@@ -360,7 +362,6 @@ class GeminiCli(Agent):
 
     def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
         event = super().read(data, variables)
-        made = json.dumps([event.tool, event.arguments], sort_keys=True)
         response: Mapping[str, Any] = data.get("tool_response") or {}
         # Gemini adds its lines after the output, which may look like them.
         told = str(response.get("llmContent", ""))
@@ -369,7 +370,7 @@ class GeminiCli(Agent):
         error = response.get("error") or (failed and failed[0])
         return replace(
             event,
-            id=sha256(made.encode()).hexdigest(),
+            id=id_of(event.tool, event.arguments),
             error=None if error is None else str(error),
             is_stop=event.name == "AfterAgent",
             text=data.get("prompt_response") or "",
@@ -385,6 +386,11 @@ class GeminiCli(Agent):
         if decision.context:
             specific["additionalContext"] = decision.context
         return _specific(event, specific)
+
+
+def id_of(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return an id in place of the agent's: equal calls have the same one."""
+    return sha256(json.dumps([tool, arguments], sort_keys=True).encode()).hexdigest()
 
 
 def _specific(event: Event, answer: Mapping[str, Any]) -> str:

@@ -48,6 +48,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         ("claude-code < event.json", "print the answer to an event"),
     )
     test.add_argument("agent", choices=_AGENTS, help="the agent")
+    sandbox = add(
+        "sandbox",
+        "run a command of an agent in the sandbox; only a success lands",
+        ("FOLDER NOTE LINE", "a hook starts this itself"),
+    )
+    texts = {"folder": "its directory", "note": "the call, for an undo", "line": "the command"}
+    for name, text in texts.items():
+        sandbox.add_argument(name, help=text)
     add("serve", "answer the hooks of this directory until idle", ("", "a hook starts this itself"))
 
 
@@ -86,7 +94,7 @@ def commands(command: type[Command]) -> list[Command]:
             settings=lambda args: {"plugins.inbox.wait": "pending"} if args.what == "serve" else {},
             defaults={"approver": "inbox", **UNDO},
             purpose=lambda args: "call" if args.what in {"serve", "test"} else "look",
-            decides=besides("doctor", "test"),
+            decides=besides("doctor", "sandbox", "test"),
         ),
         command(
             name="init",

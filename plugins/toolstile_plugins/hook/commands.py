@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolstile_hookspecs import HostHandle, StateError
+from toolstile_plugins.hook import sandboxed
 from toolstile_plugins.hook.agents import AGENTS, Agent
 from toolstile_plugins.hook.client import PASSED
 from toolstile_plugins.hook.helper import Helper, serve
@@ -52,6 +53,8 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
         return serve(host, Path.cwd())
     if args.what == "test":
         return _test(host, AGENTS[args.agent])
+    if args.what == "sandbox":
+        return sandboxed.run_command(host, args)
     if args.what == "doctor":
         return _doctor(args)
     agent = AGENTS[args.agent]

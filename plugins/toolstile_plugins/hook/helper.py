@@ -43,10 +43,12 @@ from toolstile_plugins.agent.guidance.prompt_guidance import Guidance
 from toolstile_plugins.hook.agents import (
     AGENTS,
     ARGUMENTS,
+    COMMANDS,
     NOTHING,
     Agent,
     Decision,
     Event,
+    id_of,
     stand_in,
 )
 from toolstile_plugins.hook.client import END, OWN, PASSED, folder_of, private
@@ -54,9 +56,10 @@ from toolstile_plugins.hook.install import switches_off
 from toolstile_plugins.hook.open_calls import OpenCalls, ToolFailed
 from toolstile_plugins.hook.person import note_session
 from toolstile_plugins.hook.protection import Protection
+from toolstile_plugins.hook.sandboxed import fault_of, sandboxed
 from toolstile_plugins.hook.settings import HookSettings
 from toolstile_plugins.hook.waiting import question_of, resume
-from toolstile_plugins.hook.watch import FILES, TURN, WatchedFiles
+from toolstile_plugins.hook.watch import FILES, TURN, WatchedFiles, turn_of
 from toolstile_plugins.undo import UndoStore
 
 log = logging.getLogger("toolstile.hook")
@@ -209,6 +212,8 @@ class Helper:
             # Another server may be named like ours, with more behind it.
             if event.tool.startswith(agent.own) and "__" not in event.tool[len(agent.own) :]:
                 return NOTHING
+            if self._is_sandboxed(event) and (why := fault_of(self._host)):
+                return Decision(verdict="deny", reason=why)
             return await self._before(agent, event)
         if event.kind == "settings":
             # While a call runs, the agent itself may have changed them.
@@ -255,13 +260,30 @@ class Helper:
         self._protection.granted.discard(call.id)
         if isinstance(begun, Outcome):
             return self._ended(event, begun)
-        begun = agent.noting(event.tool, begun) if self._settings.bash == "watch" else begun
-        changed = None if begun == event.arguments else begun
+        note: dict[str, Any] = {"id": id_, "tool": event.tool, "provider_id": event.given_id}
+        note |= {"session_id": event.session, "turn": turn_of(event.turn) if event.turn else 0}
+        changed = self._changed(agent, event, begun, note)
         if asked is None and changed is None and not granted:
             return NOTHING
         if asked is None:
             return Decision(verdict="allow", arguments=changed)
         return Decision(verdict="ask", reason=asked, arguments=changed)
+
+    def _changed(
+        self, agent: Agent, event: Event, begun: dict[str, Any], note: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """Return the arguments that the agent must use; None for its own."""
+        if self._is_sandboxed(event):
+            begun = sandboxed(begun, self._workspace, event.cwd, note)
+        begun = agent.noting(event.tool, begun) if self._settings.bash != "off" else begun
+        if begun == event.arguments:
+            return None
+        if not event.given_id:  # the event of its end has the changed arguments
+            self._calls.move(event.place, replace(event, id=id_of(event.tool, begun)).place)
+        return begun
+
+    def _is_sandboxed(self, event: Event) -> bool:
+        return self._settings.bash == "sandbox" and event.tool in COMMANDS
 
     def _ended(self, event: Event, outcome: Outcome) -> Decision:
         if outcome.status is Status.PENDING:

@@ -108,6 +108,10 @@ class OpenCalls:
                 open_.cancellation.cancel()
         await asyncio.gather(*(open_.outcome for open_ in left), return_exceptions=True)
 
+    def move(self, place: Place, to: Place) -> None:
+        """Have a call end at another place."""
+        self._open[to] = self._open.pop(place)
+
     def id_at(self, place: Place) -> str:
         """Return the id of the open call at a place, empty if there is none."""
         return self._open[place].id if place in self._open else ""

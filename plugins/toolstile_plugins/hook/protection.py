@@ -183,7 +183,7 @@ class Protection:
             if self._decides(words):
                 return _COMMAND
             for word, path in _meant(folders, words):
-                if self._is_secret(path) or ((writes or not _reads(words)) and self._named(path)):
+                if self._is_secret(path) or ((writes or not _reads(words)) and self.names(path)):
                     return _REFUSED.format(tool=event.tool, path=word)
             if words[:1] in (["cd"], ["pushd"]) and len(words) > 1:
                 folders.append(str(_resolved(folders[-1], words[1])))
@@ -195,7 +195,7 @@ class Protection:
         first = next(ours, len(words))
         return any(self._host.decides(words[at:]) for at in range(first + 1, len(words)))
 
-    def _named(self, path: Path) -> bool:
+    def names(self, path: Path) -> bool:
         """Tell whether a word names a protected file, or a folder around one."""
         files = [each for each in self._governing if each.name != "pyproject.toml"]
         around = any(each.is_relative_to(path) for each in (*files, *self._secret))

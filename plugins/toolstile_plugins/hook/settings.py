@@ -18,7 +18,10 @@ class HookSettings(BaseModel):
         idle: Seconds without an event after which the helper process ends.
         wait: Seconds for a decision on a call; without one the call is denied.
         bash: `watch` keeps the files of the workspace before each command: a failed command goes
-            back, and the others can be undone. `off` keeps only the files that tools name.
+            back, and the others can be undone. `sandbox` runs them in the sandbox, on a branch of
+            the workspace and without a network: only a success lands, and no governing file
+            changes; the agent's own rules over commands see the rewritten line. `off` keeps only
+            the files that tools name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,7 +29,7 @@ class HookSettings(BaseModel):
     protected: tuple[str, ...] = ()
     idle: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 900.0
     wait: Annotated[float, Field(gt=0, le=20)] = 15.0
-    bash: Literal["watch", "off"] = "watch"
+    bash: Literal["watch", "sandbox", "off"] = "watch"
 
     @property
     def awaited_tools(self) -> tuple[str, ...]:

@@ -155,8 +155,7 @@ class WatchedFiles:
             until=at + timedelta(seconds=self.undo.settings.keep),
             session_id=getattr(getattr(context.control, "executor", None), "session_id", ""),
             provider_id=made.provider_id,
-            # Its id, because a new process does not know how many turns came before.
-            turn=int(sha256(id_.encode()).hexdigest()[:12], 16) if id_ else len(context.request),
+            turn=turn_of(id_) if id_ else len(context.request),
         )
         entry = f"{self.undo.directory}/{new_id()}"
         text = json.dumps(dumped(UndoNote, [note])[0])
@@ -360,6 +359,11 @@ class HeldCall:
             Path(f"{self._call.entry}.part").replace(self._call.entry)
         self._files.steps("noted")
         self._files.contents.end(self._call, changes)
+
+
+def turn_of(id_: str) -> int:
+    """Return a number for a turn: a new process does not know how many turns came before."""
+    return int(sha256(id_.encode()).hexdigest()[:12], 16)
 
 
 def _left(state: State | None) -> str | None:

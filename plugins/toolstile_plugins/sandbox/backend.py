@@ -203,6 +203,7 @@ class Command:
         stdin: Its standard input.
         seconds: The time after which it is killed.
         limits: The settings that hold its other limits.
+        link: A path at which it finds the workspace, too, if the backend mounts.
     """
 
     words: tuple[str, ...]
@@ -211,6 +212,7 @@ class Command:
     stdin: bytes = field(repr=False)
     seconds: float
     limits: SandboxSettings
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)

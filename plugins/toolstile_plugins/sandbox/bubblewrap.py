@@ -169,6 +169,8 @@ class Bubblewrap:
         workspace += ["--overlay", layout.upper, layout.work, ROOT]
         for path, directory in layout.mounts.items():
             workspace += ["--ro-bind", directory, f"{ROOT}/{path}"]
+        if command.link and not any(map(Path(command.link).is_relative_to, (ROOT, *_SYSTEM))):
+            workspace += ["--symlink", ROOT, command.link]
         readable = [os.fspath(path) for path in self._settings.readable]
         variables = ["--clearenv"]
         for name, value in {**_VARIABLES, **GIT_VARIABLES, **command.env}.items():

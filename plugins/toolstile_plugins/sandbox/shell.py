@@ -101,7 +101,10 @@ class Shell:
         forget = context.on_abandoned(run.kill)
         context.set_attribute("sandbox.backend", self._backend.name)
         try:
-            return self._run(params, run, files)
+            if isinstance(files, SupportsWatch):
+                # Before the workspace is laid out, because the reads of the command are unknown.
+                files.watch()
+            return self.over(params, run, files)
         except SandboxUnavailable as error:
             raise ToolError(NOT_RUN, for_operator=str(error)) from error
         except HarvestError as error:
@@ -111,13 +114,11 @@ class Shell:
             if not run.is_killed:
                 RUNS.pop(id(context), None)
 
-    def _run(
+    def over(
         self, params: ShellParams, run: CommandRun, files: Filesystem
     ) -> ToolResult[CommandResult]:
+        """Run a command over a workspace, or raise `SandboxUnavailable` or `HarvestError`."""
         self._steps("laying out")
-        if isinstance(files, SupportsWatch):
-            # Before the workspace is laid out, because the reads of the command are unknown.
-            files.watch()
         settings = self._settings
         layers = files.layers() if isinstance(files, SupportsLayers) else WorkspaceLayers()
         try:
