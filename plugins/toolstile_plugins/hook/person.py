@@ -17,7 +17,7 @@ from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.hook.client import state_folder
 
 MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_CLI")
-"""Variables that agents set for their commands."""
+"""Variables that agents set for their commands, and so for daemons of these."""
 _REAPERS: Final = frozenset({"init", "launchd", "systemd"})
 _OF_AGENT: Final = "an agent runs this command"
 _LONGEST: Final = 12 * 3600
@@ -87,7 +87,7 @@ def _not_a_person() -> str:
     above = [*_above(os.getpid(), processes)]
     for process in above:
         name = processes[process].name
-        if name in _PROGRAMS or process in {agent for _, agent in noted} or _is_marked(process):
+        if name in _PROGRAMS or process in {agent for _, agent in noted} or is_marked(process):
             return _OF_AGENT
     if not hooked:
         return ""
@@ -144,7 +144,7 @@ def _above(process: int, processes: Mapping[int, _Process]) -> Iterator[int]:
         process = processes[process].above
 
 
-def _is_marked(process: int) -> bool:
+def is_marked(process: int) -> bool:
     """Tell whether a process began with an agent's variables; False on systems without `/proc`."""
     with suppress(OSError):
         began = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_MARKS: Final = (b"CLAUDECODE=", b"GEMINI_CLI=", b"CODEX_THREAD_ID=")
-"""The beginnings of variables that agents give to their commands, and so to daemons of these."""
+from toolstile_plugins.hook.person import is_marked
+
 _PAUSE: Final = 0.05
 _TICK: Final = 0.02
 """The seconds that a process may seem to begin too early, because the system counts in ticks."""
@@ -83,9 +83,7 @@ def _works_in(process: int, root: Path) -> bool:
     with suppress(OSError):
         if Path(f"/proc/{process}/cwd").readlink().is_relative_to(root):
             return True
-        variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-        return any(each.startswith(_MARKS) for each in variables)
-    return False
+    return is_marked(process)
 
 
 def _processes() -> Iterator[_Process]:
