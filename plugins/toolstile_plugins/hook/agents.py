@@ -43,6 +43,7 @@ class Event:
         process: The process of the agent; 0 if it is unknown.
         client: The process that has sent the event.
         turn: The agent's id of the turn, if it gives one.
+        transcript: The file with the session's calls.
     """
 
     kind: Kind
@@ -69,6 +70,7 @@ class Event:
     process: int = 0
     client: int | None = None
     turn: str = ""
+    transcript: str = ""
 
     @property
     def place(self) -> Place:
@@ -228,6 +230,7 @@ class Agent:
             again=bool(data.get("stop_hook_active")),
             ids=tuple(call["tool_use_id"] for call in data.get("tool_calls", ())),
             file=data.get("file_path", ""),
+            transcript=data.get("transcript_path") or "",
             process=int(variables["CLAUDE_PID"] or 0),
         )
 

@@ -58,6 +58,7 @@ from toolstile_plugins.hook.person import note_session
 from toolstile_plugins.hook.protection import Protection
 from toolstile_plugins.hook.sandboxed import fault_of, sandboxed
 from toolstile_plugins.hook.settings import HookSettings
+from toolstile_plugins.hook.survey import note_call
 from toolstile_plugins.hook.waiting import question_of, resume
 from toolstile_plugins.hook.watch import FILES, TURN, WatchedFiles, turn_of
 from toolstile_plugins.undo import UndoStore
@@ -190,6 +191,8 @@ class Helper:
         self._agents[event.session] = event.process
         if self._folder is not None:
             note_session(self._folder, event.session, event.process, ends=event.ends)
+            if event.kind == "before" and event.given_id:
+                note_call(self._folder, event)
         try:
             decision = await self._decide(agent, event)
         except Exception as error:  # noqa: BLE001 - an agent runs a tool if its hook raises

@@ -33,6 +33,7 @@ from toolstile_plugins.hook.contents import (
     TooMany,
 )
 from toolstile_plugins.hook.processes import left_by, now
+from toolstile_plugins.hook.survey import TOLD
 from toolstile_plugins.undo.store import RECORD, UndoStore
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import shown
@@ -93,6 +94,7 @@ class WatchedFiles:
             make_directory(directory, _PRIVATE)
         self.root, self.undo, self.steps, self.patience = root.resolve(), undo, steps, patience
         self.status = ""
+        self._told = state / TOLD  # for other processes
         self._reach = reach
         self.held: dict[str, HeldCall] = {}
         self.clients: set[int | None] = set()
@@ -167,9 +169,12 @@ class WatchedFiles:
             self.contents.begin(call, reached)
         except TooMany:
             self.status = f"Commands are not put back and cannot be undone, because {_TOO_MANY}."
+            self._told.write_text(self.status)
             return None
         self.steps("kept before")
-        self.status = self.status if call.named else ""
+        if not call.named:
+            self.status = ""
+            self._told.unlink(missing_ok=True)
         held = self.held[made.id] = HeldCall(self, call)
         return held
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,40 @@ def test_it_names_agents_and_their_calls(hooked: Workspace) -> None:
     shown = hooked.command("status").stdout
     assert f"Agent: Claude Code, by {hooked.folder}/.claude/settings.json: " in shown
     assert "Can be undone: 1 call of the last day" in shown
+
+
+def test_calls_without_the_hook_are_counted(hooked: Workspace, tmp_path: Path) -> None:
+    hooked.command("hook", "install", "claude-code")
+    transcript = tmp_path / "s1.jsonl"
+    sub_agents = tmp_path / "s1/subagents"
+    sub_agents.mkdir(parents=True)
+
+    def write(file: Path, *results: tuple[str, str]) -> None:
+        parts = [
+            {"type": "tool_result", "tool_use_id": f"toolu_{id_}", "content": text}
+            for id_, text in results
+        ]
+        lines = [{"type": "summary"}, {"message": {"role": "user", "content": "go"}}]
+        lines += [{"message": {"role": "user", "content": parts}}]
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    more = {"id": "toolu_a", "transcript_path": str(transcript)}
+    hooked.bash("ls", **more)
+    refused = "<tool_use_error>File has not been read yet.</tool_use_error>"
+    write(transcript, ("a", "x"), ("r", refused))
+    assert "unwatched" not in status(hooked)
+    write(transcript, ("a", "x"), ("b", "x"), ("r", refused))
+    write(sub_agents / "agent-1.jsonl", ("c", "x"))
+    told = "2 calls of the last session passed no hook."
+    assert status(hooked)["unwatched"] == [{"text": told}]
+
+
+def test_too_many_files_are_said(hooked: Workspace) -> None:
+    hooked.command("hook", "install", "claude-code")
+    for number in range(20_001):
+        (hooked.folder / f"{number}").touch()
+    hooked.bash("ls")
+    assert "more than 20,000 paths" in hooked.command("status").stdout
 
 
 def test_missing_lines_are_said(hooked: Workspace) -> None:
