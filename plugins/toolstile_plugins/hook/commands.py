@@ -19,6 +19,7 @@ from toolstile_plugins.hook.agents import AGENTS, Agent
 from toolstile_plugins.hook.client import PASSED
 from toolstile_plugins.hook.helper import Helper, serve
 from toolstile_plugins.hook.install import (
+    SCRIPT,
     command_for,
     diff_of,
     installed,
@@ -34,6 +35,10 @@ from toolstile_plugins.hook.install import (
 from toolstile_plugins.screen import show_line, tell
 
 _FAILED: Final = 1
+_PROBES: Final[Mapping[str, Mapping[str, str]]] = {
+    "a call": {},
+    "a call of a sub-agent": {"agent_id": "probe"},
+}
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
@@ -114,24 +119,34 @@ def _doctor(args: argparse.Namespace) -> int:
         wanted = with_hook(agent, {})["hooks"]
         there: Mapping[str, list[object]] = read_settings(file, text_of(file)).get("hooks", {})
         missing = [name for name, (group,) in wanted.items() if group not in there.get(name, ())]
-        began = time.monotonic()
-        done = answered(agent, agent.probe(Path.cwd()))
-        took = round((time.monotonic() - began) * 1000)
         faults = [f"no line for {name}" for name in missing]
-        faults += [] if done.returncode == 0 else [f"no answer: {done.stderr.strip()}"]
+        probe = agent.probe(Path.cwd())
+        groups: list[Any] = [*there.get(probe["hook_event_name"], ())]
+        lines = [str(hook["command"]) for group in groups for hook in group.get("hooks", ())]
+        line = next((each for each in lines if SCRIPT.name in each), "exit 1")
+        began = time.monotonic()
+        for what, more in _PROBES.items():
+            done = answered(agent, {**probe, **more}, line)
+            if done.returncode:
+                faults.append(f"the hook does not fire for {what}: {done.stderr.strip()}")
+        took = round((time.monotonic() - began) * 1000 / len(_PROBES))
+        # Because settings that change while a call is open would be put back.
+        answered(agent, {**probe, "hook_event_name": "SessionEnd"}, line)
         status = _FAILED if faults else status
-        told = "; ".join(faults) or f"the hook answers after {took} ms"
+        told = "; ".join(faults) or f"the hook fires for {' and '.join(_PROBES)}, after {took} ms"
         wire = {"file": place, "faults": faults, "ms": took}
         tell(args, f"{agent.title}, {place}: {told}.", wire)
     return status
 
 
-def answered(agent: Agent, event: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
-    """Run the installed command on an event of a call in this directory."""
+def answered(
+    agent: Agent, event: Mapping[str, Any], line: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the command of a hook, or an installed line, on an event of a call in this directory."""
     # The session of the event ends with this process, which a person runs.
     own = {"CLAUDE_PROJECT_DIR": str(Path.cwd()), "CLAUDE_PID": str(os.getpid())}
     return subprocess.run(  # noqa: S603 - our own
-        ["sh", "-c", command_for(agent, refuses=True)],  # noqa: S607 - as the agent does
+        ["sh", "-c", line or command_for(agent, refuses=True)],  # noqa: S607 - as the agent does
         input=json.dumps(event),
         env={**os.environ, **own},
         capture_output=True,

@@ -44,9 +44,9 @@ def _unseen(file: Path) -> int:
     whole, ran = Path(text), set[str]()
     for each in (whole, *whole.with_suffix("").glob("subagents/*.jsonl")) if text else ():
         for line in each.read_text().splitlines() if each.exists() else ():
-            content: Any = (json.loads(line).get("message") or {}).get("content")
-            parts: list[Any] = content if isinstance(content, list) else []
-            for part in parts:
+            message: dict[str, Any] = json.loads(line).get("message") or {}
+            parts: list[Any] | str = message.get("content", "")
+            for part in () if isinstance(parts, str) else parts:
                 # The agent itself refuses some calls before any hook.
                 refused = str(part.get("content")).startswith("<tool_use_error>")
                 if part.get("type") == "tool_result" and not refused:

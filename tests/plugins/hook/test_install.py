@@ -127,8 +127,16 @@ def test_doctor_runs_the_command(hooked: Workspace) -> None:
     install(hooked)
     done = hooked.command("hook", "doctor")
     assert done.returncode == 0, done
-    assert "the hook answers after" in done.stdout
+    assert "the hook fires for a call and a call of a sub-agent, after" in done.stdout
     file = hooked.folder / ".claude" / "settings.json"
+    whole = file.read_text()
+    file.write_text(whole.replace("/hook.sh", "/gone/hook.sh"))
+    assert "/gone/hook.sh" in file.read_text()
+    done = hooked.command("hook", "doctor")
+    assert done.returncode == 1
+    for what in ("a call", "a call of a sub-agent"):
+        assert f"the hook does not fire for {what}: " in done.stdout
+    file.write_text(whole)
     left = json.loads(file.read_text())
     del left["hooks"]["Stop"]
     file.write_text(json.dumps(left))
