@@ -12,10 +12,11 @@ Participants are:
   `begin`, `commit` and `rollback`.
 
 Nothing else does: resources that can only be branched, resources that are built later, and
-effects outside, such as other programs' changes of a workspace. An exclusive
-resource is held for the whole transaction; other requests are refused at once,
-also the transaction's own. Changes that others make to the session meanwhile are
-put back as well, so run one such tool at a time.
+effects outside, such as other programs' changes of a workspace. The exception are the paths that
+a tool names to `PendingToolTracker`: a resource with `snapshot_of(paths)` keeps these. An exclusive
+resource is held for the whole transaction; other requests are refused at once, also the
+transaction's own. Changes that others make to the session meanwhile are put back as well, so run
+one such tool at a time.
 
 Example:
     >>> from toolstile.resources.bindings import ResourceRegistry
@@ -32,7 +33,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Collection, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
@@ -179,7 +180,7 @@ class PendingToolTracker:
     def __init__(self, *, session: SessionProtocol, resources: Present) -> None:
         self._session = session
         self._resources = resources
-        self._pending: dict[str, tuple[str, _Transaction]] = {}
+        self._pending: dict[str, tuple[str, _Transaction | _PathSet]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -188,8 +189,16 @@ class PendingToolTracker:
         with self._lock:
             return {tool_use_id: name for tool_use_id, (name, _) in self._pending.items()}
 
-    def begin_tool_execution(self, *, tool_use_id: str, tool_name: str) -> None:
+    def begin_tool_execution(
+        self, *, tool_use_id: str, tool_name: str, paths: Collection[str] | None = None
+    ) -> None:
         """Remember the state before a tool runs.
+
+        Args:
+            tool_use_id: The id of the use, of one at a time.
+            tool_name: The tool.
+            paths: The files that it changes, if it names them. Then these alone are put back, also
+                changes by other programs, and others may use the session and resources meanwhile.
 
         Raises:
             StateError: When a tool with this id is pending already.
@@ -201,8 +210,11 @@ class PendingToolTracker:
                     f"Tool use {tool_use_id!r} of {tool_name} has begun already; end it first, or "
                     "give each use an id of its own."
                 )
-            transaction = _Transaction(self._session, self._resources, tool_name)
-            self._pending[tool_use_id] = (tool_name, transaction)
+            if paths is None:
+                whole = _Transaction(self._session, self._resources, tool_name)
+                self._pending[tool_use_id] = (tool_name, whole)
+            else:
+                self._pending[tool_use_id] = (tool_name, _PathSet(self._resources, paths))
 
     def end_tool_execution(self, *, tool_use_id: str, success: bool) -> bool:
         """Keep the tool's changes, or restore the state.
@@ -210,20 +222,45 @@ class PendingToolTracker:
         An id that has not begun is ignored: not every tool is announced.
 
         Returns:
-            Whether the state was put back.
+            Whether all that the tool may have changed within reach was put back. It is not if
+            another pending tool names one of its paths, or no resource keeps them.
 
         Raises:
             ResourceError: Listing the resources that could not be kept or restored.
         """
         with self._lock:
             _, transaction = self._pending.pop(tool_use_id, (None, None))
+            others = [each for _, each in self._pending.values()]
         if transaction is None:
             return False
+        if isinstance(transaction, _PathSet):
+            return not success and transaction.put_back(others)
         if success:
             transaction.keep()
         else:
             transaction.undo(None)
         return not success
+
+
+class _PathSet:
+    """The states of the paths that a tool names."""
+
+    def __init__(self, resources: Present, paths: Collection[str]) -> None:
+        self._paths = frozenset(paths)
+        holding = (each for each in _built(resources) if hasattr(each, "snapshot_of"))
+        self._kept = [(each, each.snapshot_of(self._paths)) for each in holding]
+
+    def put_back(self, others: Sequence[_Transaction | _PathSet]) -> bool:
+        """Put the paths back unless another tool names one of them; return whether."""
+        sets = [each._paths for each in others if isinstance(each, _PathSet)]  # noqa: SLF001 - the same class
+        if not self._kept or not self._paths.isdisjoint(path for each in sets for path in each):
+            return False
+        failures = Failures("restoring")
+        for resource, state in self._kept:
+            with failures.collecting(resource):
+                resource.restore(state)
+        failures.raise_any()
+        return True
 
 
 class _Transaction:

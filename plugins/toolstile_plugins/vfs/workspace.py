@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import replace
@@ -16,6 +16,7 @@ from toolstile_hookspecs import CallRefused, ConflictError, Deadline, StateError
 from toolstile_hookspecs.execution.options import Durability
 from toolstile_hookspecs.execution.undo import Difference
 from toolstile_hookspecs.services.workspace import FileChanges
+from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import (
     Base,
     Changes,
@@ -31,7 +32,7 @@ from toolstile_plugins.vfs.backends.base import (
     wait_async,
 )
 from toolstile_plugins.vfs.diff import diff, file_changes, redo, told
-from toolstile_plugins.vfs.nodes import Node, WriteStream
+from toolstile_plugins.vfs.nodes import Node, WriteStream, at_hand
 from toolstile_plugins.vfs.overlay import Overlay
 from toolstile_plugins.vfs.protected_paths import ProtectedPaths
 from toolstile_plugins.vfs.reversal import reverse_of, take_back
@@ -173,8 +174,22 @@ class VirtualFilesystem:
         """
         return self._checkpoints.make()
 
+    def snapshot_of(self, names: Iterable[str]) -> Checkpoint:
+        """Return a checkpoint of some paths, also for changes by other programs.
+
+        Absolute paths in the directory of the workspace will do. Missing directories above the
+        paths are put back, too; entries of a directory are not.
+        """
+        checkpoint = Checkpoint()
+        for name in names:
+            path = paths.canonical(name.removeprefix(f"{getattr(self.store, 'root', '')}/"))
+            above = [each for each in paths.ancestors(path) if self.store.look(each) is None]
+            for each in (path, *above):
+                checkpoint.before[each] = at_hand(self.store.look(each))
+        return checkpoint
+
     def restore(self, snapshot: Checkpoint) -> None:
-        """Put back, in one commit, the nodes replaced since a checkpoint. You can repeat it.
+        """Put back, in one commit, the nodes of a checkpoint. You can repeat it.
 
         Raises:
             ConflictError: A directory to be removed has new entries.

@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -122,6 +123,61 @@ def test_a_tool_that_is_seen_to_fail_is_put_back(
     assert tree(workspace) != before
     assert tracker.end_tool_execution(tool_use_id="abc", success=False)
     assert tree(workspace) == before
+
+
+class TestPathSets:
+    """Tools that name their files, and run beside others."""
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        (tmp_path / "a.txt").write_text("a")
+        (tmp_path / "b.txt").write_text("b")
+        return tmp_path
+
+    @pytest.fixture
+    def tracker(self, root: Path) -> Iterator[PendingToolTracker]:
+        files = VirtualFilesystem.on_disk(root)
+        with closing(files), ResourceRegistry.build({Filesystem: files}).open() as resources:  # type: ignore[type-abstract]
+            resources.get(Filesystem)  # type: ignore[type-abstract]
+            yield PendingToolTracker(session=Session(), resources=resources)
+
+    def test_each_puts_back_its_own(self, tracker: PendingToolTracker, root: Path) -> None:
+        names = {"1": ["a.txt"], "2": [str(root / "b.txt"), "new/deep/c.txt"]}
+        for id_, paths in names.items():
+            tracker.begin_tool_execution(tool_use_id=id_, tool_name="Write", paths=paths)
+        (root / "a.txt").write_text("by 1")
+        (root / "b.txt").write_text("by 2")
+        (root / "new/deep").mkdir(parents=True)
+        (root / "new/deep/c.txt").write_text("by 2")
+        (root / "d.txt").write_text("by another")
+
+        assert tracker.end_tool_execution(tool_use_id="2", success=False)
+
+        assert {each.name for each in root.iterdir()} >= {"a.txt", "b.txt", "d.txt"}
+        assert (root / "a.txt").read_text() == "by 1"
+        assert (root / "b.txt").read_text() == "b"
+        assert not (root / "new").exists()
+        assert not tracker.end_tool_execution(tool_use_id="1", success=True)
+        assert (root / "a.txt").read_text() == "by 1"
+
+    def test_a_path_that_another_names_stays(self, tracker: PendingToolTracker, root: Path) -> None:
+        for id_ in "12":
+            tracker.begin_tool_execution(tool_use_id=id_, tool_name="Write", paths=["a.txt"])
+        (root / "a.txt").write_text("by both")
+
+        assert not tracker.end_tool_execution(tool_use_id="1", success=False)
+        assert (root / "a.txt").read_text() == "by both"
+        assert tracker.end_tool_execution(tool_use_id="2", success=False)
+        assert (root / "a.txt").read_text() == "a"
+
+    def test_without_a_workspace_nothing_is_put_back(self) -> None:
+        resources = ResourceRegistry.build({}).open()
+        tracker = PendingToolTracker(session=(session := Session()), resources=resources)
+        tracker.begin_tool_execution(tool_use_id="1", tool_name="Write", paths=["a.txt"])
+        session[str].append("of another tool")
+
+        assert not tracker.end_tool_execution(tool_use_id="1", success=False)
+        assert [*session[str].all()] == ["of another tool"]
 
 
 def test_what_is_rolled_back_is_not_noted(
