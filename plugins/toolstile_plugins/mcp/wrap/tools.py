@@ -83,7 +83,7 @@ def effect_of(definition: Definition, settings: ServerSettings) -> Category:
     if hinted == "read" and verbs and _CATEGORY[verbs[0]] == "read":
         verbs = [word for word in verbs if word not in _NOUNS.split()]
     found = {_CATEGORY[word] for word in verbs}
-    named = next((each for each in [*_VERBS][::-1] if each in found), None)
+    named = next((each for each in tuple(_VERBS)[::-1] if each in found), None)
     has_hints = bool({"readOnlyHint", "destructiveHint"} & definition.annotations.keys())
     if named is None or (has_hints and (named == "read" or hinted != "read")):
         return hinted
