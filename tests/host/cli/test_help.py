@@ -21,7 +21,7 @@ BENEATH = (
         f"ledger {name}"
         for name in ("list", "show", "resolve", "reconcile", "invalidate", "prune", "move")
     ),
-    *(f"hook {name}" for name in ("install", "uninstall", "doctor", "test", "serve")),
+    *(f"hook {name}" for name in ("install", "uninstall", "doctor", "test", "serve", "sandbox")),
     *(f"mcp {name}" for name in ("check", "import")),
     *(f"policy {name}" for name in ("explain", "test", "backtest")),
     *(f"record {name}" for name in ("show", "list", "verify")),

@@ -82,8 +82,8 @@ def effect_of(definition: Definition, settings: ServerSettings) -> Category:
     verbs = [word for word in map(str.lower, _WORD.findall(definition.name)) if word in _CATEGORY]
     if hinted == "read" and verbs and _CATEGORY[verbs[0]] == "read":
         verbs = [word for word in verbs if word not in _NOUNS.split()]
-    found = {_CATEGORY[word] for word in verbs}
-    named = next((each for each in tuple(_VERBS)[::-1] if each in found), None)
+    found: set[Category] = {_CATEGORY[word] for word in verbs}
+    named = max(found, key=[*_VERBS].index, default=None)
     has_hints = bool({"readOnlyHint", "destructiveHint"} & definition.annotations.keys())
     if named is None or (has_hints and (named == "read" or hinted != "read")):
         return hinted
