@@ -45,7 +45,7 @@ LOOKING: dict[str, tuple[list[str], int]] = {
     "database upgrade": ([], 2),
     "hook doctor": ([], 0),
     "hook install": (["codex"], 2),
-    "hook sandbox": ([], 2),
+    "hook sandbox": (["nowhere", "note", "true"], 1),
     "hook uninstall": (["claude-code"], 0),
     "init": (["--dry-run"], 0),
     "ledger list": ([], 0),
