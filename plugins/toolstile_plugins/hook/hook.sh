@@ -7,7 +7,9 @@ answer=$(
   "$1" -I -S "${0%/*}/client.py" "$2" <&3 3<&- 2>/dev/null &
   client=$!
   (
-    trap 'kill $!; exit' TERM # not a variable, because a signal may come before it is set
+    # KILL, because a process that has just begun may lose another signal; and not a variable,
+    # because the signal may come before it is set.
+    trap 'kill -9 $!; exit' TERM
     sleep "$3" &
     wait $!
     kill -9 $client

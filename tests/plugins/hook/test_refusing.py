@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -80,12 +82,21 @@ def test_the_client_reads_the_event(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_leaves_no_process(tmp_path: Path) -> None:
-    run(tmp_path, "echo toolstile:end", seconds="98765")
+    seconds = f"98{os.getpid()}"  # no other run has these
+    folders = [tmp_path / f"{number}" for number in range(60)]
+
+    def run_in(folder: Path) -> None:
+        folder.mkdir()
+        run(folder, "echo toolstile:end", seconds=seconds)
+
+    # The limit of a quick client ends while it begins.
+    with ThreadPoolExecutor(4) as several:
+        list(several.map(run_in, folders))
     time.sleep(0.2)
     listed = subprocess.run(
         ["ps", "-A", "-o", "args="], capture_output=True, text=True, check=True
     ).stdout
-    assert "sleep 98765" not in listed
+    assert f"sleep {seconds}" not in listed
 
 
 def test_the_client_imports_little_and_nothing_of_ours() -> None:
