@@ -69,7 +69,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "tox nox pre-commit": "exec e -c -x -f --override --conf* --workdir --root --noxfile --config"
     " --result-json --report --envdir --*pythons try-repo devenv",
     "pip": "-C --target -t --root --prefix --report --log --python --src --cache-dir"
-    " --config-settings --cert -i --index-url --extra-index-url --find-links --proxy *://*",
+    " --config-settings --cert -i --*index* --find-l* --proxy *://*",
     "pnpm yarn bun": "-* run exec x dlx test start node create",
     "poetry:build python:build uv:build": "-o --out* -C --config-setting*",
     "poetry": "-C -P --directory --project",
@@ -90,7 +90,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     " --new-volume-script --rsh-command --rmt-command --index-file --volno-file",
     "tsc": "--out* --declarationDir --tsBuild* --generate* --p --project --b --build @*",
     "uv": "run tool x pip -p --python --directory --project --config-file --script --*index* -i -f"
-    " --find-links *://*",
+    " --find-l* *://*",
     "wget": "-O -o -a -e -i -P -U --output-* --append-output --execute --input-file --config"
     " --directory-prefix --use-askpass --post-file --body-file --save-* --warc-* --rejected-log",
     "yq": "-i -s --inplace --in-place --split-exp*",
