@@ -103,7 +103,7 @@ def start_over(call: ActiveCall, table: DispatchTable, edited: ToolCall) -> Stag
     """Take a call back that has run, and check it with the arguments it was edited to."""
     yield from undo(call)
     tell_rollback(call, table, "A person edited the arguments.")
-    # The rollback is told once, also if the edited arguments are refused.
+    # Observers hear of the rollback once, also if the edited arguments are refused.
     call.admitted, call.rolled_back = False, True
     assert call.plan is not None  # noqa: S101 - looked up before
     for rule in call.plan.on_rollbacks if call.places else ():

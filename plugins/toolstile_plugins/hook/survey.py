@@ -55,7 +55,7 @@ def _unseen(file: Path) -> int:
 
 
 def _notices(folder: Path) -> Iterator[str]:
-    """Yield what a person must know about the calls in a workspace, a sentence each."""
+    """Yield the news about the calls in a workspace, a sentence each."""
     with suppress(OSError):
         yield (folder / "files" / TOLD).read_text()
     files = sorted((folder / _SEEN).glob("*"), key=lambda each: each.stat().st_mtime)
