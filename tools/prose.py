@@ -128,8 +128,10 @@ def _source() -> Iterator[tuple[str, str]]:
             place = file.relative_to(ROOT).as_posix()
             for token in tokenize.generate_tokens(io.StringIO(file.read_text("utf-8")).readline):
                 is_text = token.type in {tokenize.COMMENT, tokenize.STRING, _F_STRING}
-                if is_text and " " in token.string:
-                    yield f"{place}:{token.start[0]}", token.string
+                # Before Python 3.12, an f-string is one token, with the code that it holds.
+                text = _PLACEHOLDER.sub("{}", token.string)
+                if is_text and " " in text:
+                    yield f"{place}:{token.start[0]}", text
 
 
 _F_STRING = getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)
