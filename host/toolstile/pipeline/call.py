@@ -222,10 +222,9 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.tools_within = _NO_TOOLS
         self.undone = self.opened = self.admitted = self.committed = self.edited = False
         self.tells_json = self.rolled_back = self.claimed = self.recalled = self.replayed = False
-        self.plan = self.params = self.limit = self.turns = self.serial_claim = None
+        self.plan = self.params = self.limit = self.turns = self.serial_claim = self.stops = None
         self.data = self.error = self.raises = self.left_child = self.answer = None
         self.handler_duration = self.params_shown = self.approved = self._child_turns = None
-        self.stops = None
         self.result_secrets = self.decisions = self.asks = ()
         self.crossings = self.listeners = self.request = self.places = ()
         if parent is not None:
@@ -281,7 +280,10 @@ class ActiveCall(Lifetime["ActiveCall"]):
         if not self.opened:
             self.control = executor.new_control(self, None if above is None else above.control)
             gate = executor.engine.gate
-            self.stops = gate.known if gate.numbers[0] == gate.clear else gate.seen()
+            self.stops = gate.known
+            if gate.numbers[0] != gate.clear:
+                self.stops = gate.seen()
+                gate.check(self)
             if self.batch is not None:
                 self.stops = self.batch.stops = self.batch.stops or self.stops
         control = self.control

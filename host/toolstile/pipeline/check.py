@@ -70,9 +70,6 @@ UNSETTLED: Final = (
 
 def check(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged | None:
     """Ask every rule. Return None if all allow the call, else the steps that continue the check."""
-    # Before a person is asked about a call that is stopped.
-    if (gate := call.executor.engine.gate).numbers[0] != gate.clear or call.stops is not gate.known:
-        gate.check(call)
     call.branch.frozen = True
     if call.resumption is None:
         for place, rule in enumerate(plan.checks):
@@ -120,6 +117,7 @@ def _check_on(call: ActiveCall, table: DispatchTable, place: int, decision: Any)
         rounds += 1
         refuse_endless(call, rounds)
         shown = canonical(call)
+        call.executor.engine.gate.check(call)  # the call may have waited for others meanwhile
         answer = yield from approve(call, reasons)
         if answer.answer is Answer.EDITED:
             edited, shown = as_edited(call, answer)
