@@ -28,6 +28,8 @@ from time import monotonic
 from typing import Final, cast
 
 from executing.claude_model import PlayedModel, played, scripted
+from executing.fences import fences
+from executing.markers import markers
 from executing.wheels import Environment, built
 from executing.workplace import Workplace
 
@@ -35,12 +37,6 @@ from toolstile_hookspecs import ToolCall
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MOST_COMMANDS: Final = 3
-
-_BLOCK = re.compile(
-    r"^(?P<notes>(?:<!--.*?-->\s*)*)^```(?P<language>\w+)\n(?P<body>.*?)^```$",
-    re.MULTILINE | re.DOTALL,
-)
-_NOTE = re.compile(r"<!-- (file|exit|typed): (.*?) -->")
 
 
 class Reader:
@@ -140,8 +136,9 @@ class Walk:
 def blocks(page: Path) -> Iterator[tuple[dict[str, str], str, str]]:
     """Yield the notes, the language and the text of each block of a page."""
     text = re.sub(r"(?s)<!-- invisible-code.*?-->", "", page.read_text(encoding="utf-8"))
-    for found in _BLOCK.finditer(text):
-        yield dict(_NOTE.findall(found["notes"])), found["language"], found["body"]
+    for fence in fences(text):
+        said = markers(text, fence.start)
+        yield {name: values[0] for name, values in said.items()}, fence.language, fence.text
 
 
 def commands(body: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from executing import configuration, transcripts
 from executing.blocks import Execution
+from executing.checkers import write_page
 from executing.markers import markers
 from executing.wheels import Environment
 from executing.workplace import Workplace
@@ -87,6 +88,45 @@ took   9 ms at 2025-12-31T23:59:59.001Z
     assert done == {"text": 1, "console": 2, "commands": 4, "python": 3, "json": 1}
 
 
+@pytest.mark.slow
+def test_blocks_in_tabs_are_done_without_their_indentation(tmp_path, monkeypatch):
+    page = """
+=== "One"
+
+    <!-- file: one.txt -->
+    ```text
+    A line.
+        An indented line.
+    ```
+
+    ```python
+    def read() -> str:
+        return open("one.txt").read()
+    ```
+
+=== "Two"
+
+    <!-- exit: 3 -->
+    ```console
+    $ cat one.txt && exit 3
+    A line.
+        An indented line.
+    ```
+
+```python
+assert read().splitlines() == ["A line.", "    An indented line."]
+```
+"""
+    done = evaluated(tmp_path, monkeypatch, page).done
+    assert done == {"text": 1, "console": 1, "commands": 1, "python": 2}
+
+
+def test_blocks_in_tabs_are_type_checked_without_their_indentation(tmp_path):
+    page = '=== "A"\n\n    ```python\n    if True:\n        x = 1\n    ```\n'
+    lines = write_page(page, tmp_path, "page").read_text("utf-8").splitlines()
+    assert lines[3:5] == ["if True:", "    x = 1"]
+
+
 def test_what_is_typed_is_typed_at_a_terminal(tmp_path, monkeypatch):
     page = """
 <!-- exit: 7 -->
@@ -110,6 +150,7 @@ Who is there?
         ("```console\nearly\n$ true\n```", "before the first command"),
         ("<!-- whatever: 1 -->\n```console\n$ true\n```", "a comment says 'whatever'"),
         ("```bash\ntrue\n```", "blocks of 'bash' are not carried out"),
+        ('=== "A"\n\n    ```bash\n    true\n    ```', "blocks of 'bash' are not carried out"),
         ("```\ntrue\n```", "blocks of 'no language' are not carried out"),
         ("```json\n{]\n```", "JSONDecodeError"),
         ("```toml\na = \n```", "TOMLDecodeError"),

@@ -61,6 +61,7 @@ def test_what_leads_somewhere_is_left_alone(tree, link):
     ("link", "why"),
     [
         ("[a](nowhere.md)", "there is no nowhere.md"),
+        ('=== "Sync"\n\n    [a](nowhere.md)\n', "there is no nowhere.md"),
         ("| a |\n| --- |\n| [a](nowhere.md) |", "there is no nowhere.md"),
         ("[a](other.md#thrice)", "there is no heading 'thrice'"),
         ("[a](#there)", "there is no heading 'there'"),

@@ -11,6 +11,7 @@ Each page has a directory of its own, in which its blocks are carried out in the
 - `toml` blocks are configuration, and are validated as such, unless they are of another file.
 - `json` blocks are JSON, or lines of it.
 - `text` blocks are not for typing. A block in any other language is an error.
+- Blocks in tabs (`=== "Sync"`) are indented by four spaces, and carried out like all others.
 
 Comments just above a block say what a reader knows, but a machine does not:
 

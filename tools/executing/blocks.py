@@ -19,11 +19,10 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.typing import Evaluator
 
 from executing import configuration, transcripts
+from executing.fences import fences
 from executing.markers import markers
 from executing.wheels import EXAMPLES, Environment, built
 from executing.workplace import Workplace
-
-_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 LANGUAGES = ("console", "json", "python", "text", "toml")
 
@@ -99,16 +98,16 @@ class Execution:
 
     def _files(self, document: Document) -> Iterable[Region]:
         """Find the blocks that stand in a file."""
-        for fence in _FENCE.finditer(document.text):
-            for name in markers(document.text, fence.start())["file"]:
+        for fence in fences(document.text):
+            for name in markers(document.text, fence.start)["file"]:
                 # The fence itself belongs to another parser, the line end before it to none.
-                yield Region(fence.start() - 1, fence.start(), (name, fence[2]), _write)
+                yield Region(fence.start - 1, fence.start, (name, fence.text), _write)
 
     def _unknown(self, document: Document) -> Iterable[Region]:
         """Find the blocks that nobody would carry out."""
-        for fence in _FENCE.finditer(document.text):
-            if fence[1] not in LANGUAGES:
-                yield Region(fence.start(), fence.end(), fence[1], _refuse)
+        for fence in fences(document.text):
+            if fence.language not in LANGUAGES:
+                yield Region(fence.start, fence.end, fence.language, _refuse)
 
     def _python(self, document: Document) -> Iterable[Region]:
         for region in PythonCodeBlockParser()(document):

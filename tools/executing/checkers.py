@@ -8,11 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from executing.fences import fences
 from executing.markers import markers
 
-_BLOCK = re.compile(
-    r"^(?:```|<!-- invisible-code: )python\n(.*?)^(?:```|-->)$", re.MULTILINE | re.DOTALL
-)
 _FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)
 _ERROR = re.compile(r"^\s*(\S+?):(\d+)(?::\d+)?(?: -|:) error: (.*)$", re.MULTILINE)
 
@@ -37,13 +35,14 @@ def write_page(text: str, folder: Path, name: str) -> Path:
         name: The name of the file, without its suffix.
     """
     lines = [""] * (text.count("\n") + 2)
-    for block in _BLOCK.finditer(text):
-        for other in markers(text, block.start())["file"]:
+    for block in fences(text, invisible=True):
+        if block.language != "python":
+            continue
+        for other in markers(text, block.start)["file"]:
             (folder / name / other).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name / other).write_text(block[1], "utf-8")
-        code = _FUTURE.sub("", _statements(block[1])).split("\n")
-        first = text.count("\n", 0, block.start(1))
-        lines[first : first + len(code)] = code
+            (folder / name / other).write_text(block.text, "utf-8")
+        code = _FUTURE.sub("", _statements(block.text)).split("\n")
+        lines[block.line : block.line + len(code)] = code
     lines[0] = "from __future__ import annotations"
     file = folder / name / f"{name}.py"
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,8 @@ import re
 from collections import defaultdict
 
 _KNOWN = {"file", "exit", "typed", "instead", "of", "client"}
-_ABOVE = re.compile(r"(?:^<!-- \w+: [^\n]* -->\n)+\Z", re.MULTILINE)
-_MARKER = re.compile(r"^<!-- (\w+): ([^\n]*) -->$", re.MULTILINE)
+_ABOVE = re.compile(r"(?:^ *<!-- \w+: [^\n]* -->\n)+\Z", re.MULTILINE)
+_MARKER = re.compile(r"^ *<!-- (\w+): ([^\n]*) -->$", re.MULTILINE)
 
 
 def markers(text: str, start: int) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+_TAB = re.compile(r'^=== "[^\n]*"\n(?:(?: {4}[^\n]*)?\n)+', re.MULTILINE)
 _DROPPED = re.compile(r"[^\w\- ]")
 
 
@@ -38,7 +39,7 @@ class Link:
 def links(page: Path) -> list[Link]:
     """Return the links of a page, also those to its images."""
     found: list[Link] = []
-    for block in MarkdownIt("gfm-like", {"linkify": False}).parse(page.read_text("utf-8")):
+    for block in _parsed(page):
         line = (block.map or [0])[0] + 1
         for token in block.children or ():
             target = token.attrGet("href") or token.attrGet("src")
@@ -50,9 +51,7 @@ def links(page: Path) -> list[Link]:
 def anchors(page: Path) -> set[str]:
     """Return the anchors that a code host gives the headings of a page."""
     found: set[str] = set()
-    for heading in _headings(
-        MarkdownIt("gfm-like", {"linkify": False}).parse(page.read_text("utf-8"))
-    ):
+    for heading in _headings(_parsed(page)):
         anchor = _DROPPED.sub("", heading.lower()).replace(" ", "-")
         number = 0
         while (numbered := f"{anchor}-{number}" if number else anchor) in found:
@@ -86,6 +85,14 @@ def _fault(link: Link) -> str | None:
     if anchor and target.suffix == ".md" and unquote(anchor) not in anchors(target):
         return f"there is no heading {anchor!r}"
     return None
+
+
+def _parsed(page: Path) -> list[Token]:
+    """Return a page as Markdown; its tabs are read as if they were not indented."""
+    text = _TAB.sub(
+        lambda tab: re.sub(r"^ {4}", "", tab.group(), flags=re.MULTILINE), page.read_text("utf-8")
+    )
+    return MarkdownIt("gfm-like", {"linkify": False}).parse(text)
 
 
 def _headings(tokens: list[Token]) -> Iterator[str]:
