@@ -141,8 +141,8 @@ CORE_LINES = 3636 + 150
 """The second number is for transactions, cards, children, undo, and the hook of `status`."""
 MAX_LINES = {
     "toolstile_hookspecs": 17784 + 518,
-    "toolstile": 19835 + 1539,
-    "toolstile_cli": 5845 + 55,
+    "toolstile": 19835 + 1542,
+    "toolstile_cli": 5845 + 69,
     "toolstile_plugins": 55305 + 1980 + 6580,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -84,7 +86,9 @@ _TRACEBACK: Final = "Traceback (most recent call last):\n"
 
 
 class _Lines(logging.Formatter):
-    """One line per record; the traceback only on request."""
+    """One line, or one JSON object, per record; the traceback only on request."""
+
+    as_json = False
 
     def __init__(self, *, tracebacks: bool) -> None:
         super().__init__()
@@ -100,17 +104,27 @@ class _Lines(logging.Formatter):
             line = f"{line}{printable(_cause(message, traceback))}"
         if self._tracebacks and record.exc_info:
             line = f"{line}\n{with_lines(self.formatException(record.exc_info))}"
-        return line
+        return self._object(record, line) if self.as_json else line
+
+    def _object(self, record: logging.LogRecord, line: str) -> str:
+        told, _, traceback = line.partition("\n")
+        message = told.removeprefix(f"toolstile: {record.levelname.lower()}: ")
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        level = {"time": time, "level": record.levelname.lower(), "logger": record.name}
+        shown = {"traceback": traceback} if traceback else {}
+        return json.dumps({**level, "message": message, **shown})
 
 
 class Log(logging.StreamHandler[TextIO]):
     """The handler that writes log records to stderr beside a command's output.
 
-    `still` pauses a moving display while a line is written below it.
+    `still` pauses a moving display while a line is written below it; `lines` formats the records.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, tracebacks: bool) -> None:
         super().__init__()
+        self.lines = _Lines(tracebacks=tracebacks)
+        self.setFormatter(self.lines)
         self.still: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -126,8 +140,7 @@ def logging_to_stderr(verbosity: int) -> Generator[Log]:
     With `verbosity` 0 notices only, because each call's outcome is shown anyway; with 1 useful
     messages; with 2 all, with tracebacks.
     """
-    handler = Log()
-    handler.setFormatter(_Lines(tracebacks=verbosity > 1))
+    handler = Log(tracebacks=verbosity > 1)
     handler.addFilter(lambda record: record.name != SAID)
     root = logging.getLogger()
     before = root.level

@@ -126,6 +126,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             chosen |= {"policies": [], "approver": None}
         if chosen:
             host.configure(chosen)
+        common.log.lines.as_json = host.configuration.log == "json"
         host.purpose = purpose_of(commands, args)
         configure(host, commands, args)
         report_configuration(host)

@@ -138,6 +138,7 @@ class HostTable(BaseModel):
     approval_spent: Path | None = None
     approve_diff: StrictBool | tuple[str, ...] = False
     approve_by: Literal["call", "turn"] = "call"
+    log: Literal["text", "json"] = "text"
     max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
     max_text: Annotated[int, Field(ge=1000, strict=True)] = MAX_TEXT
     history_events: Annotated[int, Field(ge=0, strict=True)] = HISTORY_EVENTS
@@ -181,6 +182,8 @@ class Settings(HostTable):
             the changes; or the names of such tools, also as globs.
         approve_by: Whether a person answers the questions of a turn one by one, or together on one
             card.
+        log: The form of the log on the standard error of commands: lines for people, or one JSON
+            object per record, with its time.
         max_arguments: The most bytes that the arguments of a call may have.
         max_text: The most characters of a call's text for a model. A longer text is cut in its
             middle; a call whose value is structured and longer fails.
