@@ -174,5 +174,8 @@ def own(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Venv:
 def _environment(python: Path, folder: Path, built: Built) -> Venv:
     run(sys.executable, "-m", "virtualenv", "--python", python, folder / "venv")
     venv = Venv(folder / "venv")
-    venv.python("-m", "pip", "install", "--quiet", built.wheel)
+    # As a machine without an index installs it: from a folder of wheels.
+    wheels = folder / "wheels"
+    venv.python("-m", "pip", "wheel", "--quiet", "--wheel-dir", wheels, built.wheel)
+    venv.python("-m", "pip", "install", "--quiet", "--no-index", "-f", wheels, "toolstile")
     return venv
