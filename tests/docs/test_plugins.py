@@ -21,7 +21,7 @@ FILES = [
 
 #: Those that are classes, of the blocks down to theirs.
 SUITES = [
-    ("docs/guides/plugins.md", "Suite"),
+    ("docs/how-to/plugins.md", "Suite"),
     ("docs/guides/write-a-suite.md", "WikiSuite"),
 ]
 

@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/explanation/reading-the-code.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/concepts/growth.md").read_text(encoding="utf-8")
 TOLERANCE = 0.05
 
 

@@ -23,7 +23,7 @@ from .conftest import SUPPORTED, Venv, find_python, run
 EXAMPLES = ("toolstile-cedar", "toolstile-sqlite")
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
-GUIDE = DOCS / "guides" / "example-packages.md"
+README = DOCS / "examples" / "toolstile-cedar" / "README.md"
 
 #: Waits for what the network and a busy machine may take.
 LONG = 120
@@ -97,8 +97,9 @@ class Guide:
 
 @pytest.fixture(scope="module")
 def guide() -> Guide:
-    """The guide's blocks."""
-    blocks = re.findall(r"```\w+\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    """The blocks of the section that has both packages."""
+    section = README.read_text(encoding="utf-8").partition("\n## With the SQLite tools\n")[2]
+    blocks = re.findall(r"```\w+\n(.*?)```", section, re.DOTALL)
     _, rules, configuration, command = blocks
     asked, denial = command.strip().split("\n")
     return Guide(configuration, rules, shlex.split(asked.removeprefix("$ ")), denial)

@@ -26,7 +26,7 @@ What an application needs beside [the contract](contract.md), whose names can be
 _TESTING = """\
 What tests of plugins are written with: fixtures that pytest finds by itself, assertions, and suites
 that the author of a plugin subclasses. They need pytest.
-[The guide](../guides/testing.md) begins with a test."""
+[The guide](../how-to/testing.md) begins with a test."""
 
 PAGES: dict[Path, Callable[[], Page]] = {
     REFERENCE / "hooks.md": hooks_page,

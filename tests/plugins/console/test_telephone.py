@@ -1,10 +1,10 @@
-"""A coding session of the documentation, whose dangerous call is approved on a telephone."""
+"""A coding session, whose dangerous call is decided on a telephone."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
+import secrets
 import socket
 import threading
 from contextlib import ExitStack
@@ -15,27 +15,60 @@ from typing import Any
 import pytest
 import uvicorn
 
-from toolstile import Host
+from toolstile import Host, Settings
+from toolstile.testing import ScriptedModel
 from toolstile_hookspecs import Principal
+from toolstile_plugins.agent import Agent, RunState
 from toolstile_plugins.console import Console
+from toolstile_plugins.inbox import Inbox, answers_to
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 expect = sync_api.expect
 pytestmark = pytest.mark.slow
 
-GUIDES = Path(__file__).parents[3] / "docs" / "guides"
-# `TOOLSTILE_PICTURES=docs/guides pytest ...` makes the pictures of the page anew.
+PAGES = Path(__file__).parents[3] / "docs" / "how-to"
+# `TOOLSTILE_PICTURES=docs/how-to pytest ...` makes the pictures of the page anew.
 PICTURES = os.environ.get("TOOLSTILE_PICTURES")
 WIDTH = 390
 MIN_TARGET = 24
 """Pixels, as WCAG 2.2 asks of what is touched."""
 
 
-def blocks() -> list[str]:
-    """Return the two halves of the session, between which a person answers."""
-    page = (GUIDES / "console.md").read_text(encoding="utf-8")
-    section = page.partition("### A coding session\n")[2].partition("\n## ")[0]
-    return re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+PRICES = "from discounts import discount\n\n\ndef net(price):\n    return price - discount(price)\n"
+SIMPLER = "def net(price):\n    return price * 0.9\n"
+
+
+def settings_of(folder: Path) -> Settings:
+    """Return the settings of an agent that neither overwrites nor deletes a file unseen."""
+    return Settings.model_validate(
+        {
+            "approver": "inbox",
+            "approve_diff": True,
+            "approval_key": secrets.token_hex(32),
+            "approval_spent": folder / "approvals.db",
+            "plugins": {
+                "inbox": {"path": folder / "inbox.db", "wait": "pending"},
+                "vfs": {"root": folder / "project"},
+            },
+            "tools": {"write_file": {"requires_confirmation": True}},
+        }
+    )
+
+
+def waiting_state(settings: Settings) -> str:
+    """Run the agent until its two calls wait; return its state."""
+    model = ScriptedModel(
+        [("read_file", {"path": "prices.py"}), ("read_file", {"path": "discounts.py"})],
+        [
+            ("write_file", {"path": "prices.py", "content": SIMPLER, "overwrite": True}),
+            ("delete_file", {"path": "discounts.py"}),
+        ],
+    )
+    with Host(settings=settings) as host:
+        run = Agent(host.prompt, adapter=model, host=host).run("Make the prices simpler.")
+    assert run.stop_reason == "pending"
+    assert run.state is not None
+    return run.state.to_json()
 
 
 def serve(host: Host, stack: ExitStack) -> str:
@@ -70,11 +103,15 @@ def telephone(browser: Any, stack: ExitStack) -> Any:
 
 
 def test_a_change_is_approved_and_a_deletion_denied_on_a_telephone(telephone, stack, tmp_path):
-    before, after = blocks()
-    session: dict[str, Any] = {}
-    exec(before, session)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "prices.py").write_text(PRICES)
+    (project / "discounts.py").write_text("def discount(price):\n    return price * 0.1\n")
+    settings = settings_of(tmp_path)
+    waits = waiting_state(settings)
+    assert (project / "prices.py").read_text() == PRICES
 
-    host = stack.enter_context(Host(settings=session["settings"]))
+    host = stack.enter_context(Host(settings=settings))
     telephone.goto(serve(host, stack))
     cards = telephone.locator("article")
     change, deletion = cards.filter(has_text="write_file"), cards.filter(has_text="delete_file")
@@ -88,7 +125,7 @@ def test_a_change_is_approved_and_a_deletion_denied_on_a_telephone(telephone, st
         telephone.emulate_media(color_scheme=scheme)
         picture = Path(PICTURES or tmp_path, f"telephone-{scheme}.png")
         telephone.screenshot(path=picture, full_page=True)
-        pictures = picture, GUIDES / picture.name
+        pictures = picture, PAGES / picture.name
         assert [unpack(">I", each.read_bytes()[16:20]) for each in pictures] == [(WIDTH,)] * 2
 
     approve.tap()
@@ -96,6 +133,13 @@ def test_a_change_is_approved_and_a_deletion_denied_on_a_telephone(telephone, st
     deletion.get_by_label("Reason, for the model").fill("The tills import it.")
     deletion.get_by_role("button", name="Deny").tap()
     expect(deletion.locator(".end")).to_contain_text("delete_file is denied by ada")
-    exec(after, session)
-    told = [answer.text for message in session["done"].messages for answer in message.answers]
+
+    with Host(settings=settings) as other, other.executor() as tools:
+        agent = Agent(other.prompt, adapter=ScriptedModel("prices.py is simpler."), host=other)
+        state = RunState.from_json(waits)
+        done, _ = agent.resume(state, answers_to(tools.resources.get(Inbox), state))
+    assert done.text == "prices.py is simpler."
+    assert (project / "prices.py").read_text() == SIMPLER
+    assert (project / "discounts.py").exists()
+    told = [answer.text for message in done.messages for answer in message.answers]
     assert any("The tills import it." in text for text in told)

@@ -341,10 +341,11 @@ def test_two_tables_of_one_name_are_refused(run):
 
 
 def test_the_tables_in_the_guide_are_right(run, tmp_path):
-    (tmp_path / "wiki").mkdir()
-    guide = Path(__file__).parents[3] / "docs" / "guides" / "policies.md"
-    tables = re.findall(r"```toml\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(tables) == 4
+    guide = Path(__file__).parents[3] / "docs" / "how-to" / "policies.md"
+    blocks = re.findall(r"```toml\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
+    # The others name tools that this plugin does not have.
+    tables = [each for each in blocks if "search_web" in each or "sum =" in each]
+    assert len(tables) == 2
     for each in tables:
         status, envelopes, err = run(each, "lint")
         assert (status, succeeded(envelopes)) == (0, [True])

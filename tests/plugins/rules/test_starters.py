@@ -63,5 +63,5 @@ def test_without_a_rule_one_of_its_tests_fails(copied: Path, name: str, policy: 
 
 
 def test_the_guide_lists_them():
-    guide = (STARTERS.parents[1] / "guides" / "rules.md").read_text()
+    guide = (STARTERS.parents[1] / "how-to" / "policies.md").read_text()
     assert all(f"../examples/rules/{name}.toml" in guide for name in NAMES)
