@@ -15,15 +15,14 @@ from xml.sax.saxutils import escape
 CONCEPTS: Final = Path(__file__).parents[1] / "docs" / "concepts"
 
 WIDTH: Final = 430
-SIZE: Final = 16
-LINE: Final = 21
-"""Pixels: the width of a drawing, the size of its text, and the height of a line."""
+LINE: Final = 22
+"""Pixels: the width of a drawing, and the height of a line."""
 
 HUES: Final = {"plain": "#8b949e", "good": "#2da44e", "bad": "#e5534b", "people": "#a371f7"}
 """The colour of a box; its text has that of the scheme."""
 
 STYLE: Final = """\
-    svg { color: #1f2328; font: 16px system-ui, -apple-system, 'Segoe UI', sans-serif }
+    svg { color: #1f2328; font: 17px system-ui, -apple-system, 'Segoe UI', sans-serif }
     @media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }
     text { fill: currentColor; text-anchor: middle }
     .left { text-anchor: start }
@@ -198,7 +197,7 @@ def state() -> Drawing:
     drawing.text(171, 32, "fork")
     turn = drawing.box(1, 139, 428, "Validate: is the data that was read unchanged?", hue="people")
     drawing.arrow(branch.bottom, (branch.bottom[0], turn.y))
-    keep = drawing.box(1, 231, 206, "Prepare everything,", "then commit everything")
+    keep = drawing.box(1, 231, 206, "Prepare everything,", "commit everything")
     drop = drawing.box(223, 231, 206, "Drop the branch:", "nothing remains", hue="bad")
     drawing.arrow((104, turn.y + turn.height), keep.top)
     drawing.text(116, 210, "yes")
@@ -225,12 +224,13 @@ def policies_and_people() -> Drawing:
     for each in asked:
         drawing.arrow(each.bottom, (each.bottom[0], strictest.y))
     person = drawing.box(141, 169, 148, "A person", "decides", hue="people")
-    reads = drawing.box(1, 169, 116, "The model", "reads why", hue="bad")
+    reads = drawing.box(1, 169, 108, "The model", "reads why", hue="bad")
     drawing.arrow((59, 113), reads.top)
     drawing.text(68, 149, "deny")
     drawing.arrow((215, 113), person.top)
     drawing.text(224, 149, "ask")
     drawing.arrow(person.left, reads.right)
+    drawing.text(114, 188, "no")
     again = drawing.box(141, 280, 148, "Every policy", "is asked again")
     drawing.arrow(person.bottom, again.top)
     drawing.text(224, 256, "yes")
@@ -251,7 +251,7 @@ def exactly_once() -> Drawing:
         "commit. After a crash before the claim, the next call runs. After a crash between claim "
         "and commit, the effect is unknown: no call repeats it until it is reconciled or "
         "resolved. After the commit, the same call gets the recorded result.",
-        390,
+        392,
     )
     steps = [
         drawing.box(1, 1, 176, "call with a key"),
@@ -293,7 +293,7 @@ def trust_boundaries() -> Drawing:
         drawing.arrow((each.top[0], host.y + host.height), each.top)
     drawing.edge(302)
     drawing.text(1, 325, "Boundary: the operating system, not Toolstile.")
-    drawing.box(1, 341, 428, "sandbox or container: programs, code of a model", hue="bad")
+    drawing.box(1, 341, 428, "sandbox or container: code of a model", hue="bad")
     return drawing
 
 
