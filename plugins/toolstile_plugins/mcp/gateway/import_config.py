@@ -272,22 +272,38 @@ def _distinct(servers: Iterable[Imported], configured: Iterable[str]) -> Iterato
             yield server
 
 
+Place = tuple[str | int, ...]
+"""The keys and indices that lead to a part of a document."""
+
+
+def servers_in(held: object) -> Iterator[tuple[str, Place, Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield the name, place, keys and holder of each server, also of single projects."""
+    projects = mapping(mapping(held).get("projects"))
+    for place in ((), ("mcp",), *(("projects", project) for project in projects)):
+        holder = mapping(held)
+        for key in place:
+            holder = mapping(holder.get(key))
+        for table in TABLES:
+            # A client has its servers by name, or in a list; null or a text is an empty table.
+            servers = holder.get(table)
+            found: list[tuple[str | int, Any]]
+            found = [*mapping(servers).items(), *enumerate(items(servers))]
+            for key, keys in ((key, mapping(given)) for key, given in found):
+                name = (
+                    key if isinstance(key, str) else keys.get("name") or keys.get("id") or key + 1
+                )
+                if table != "mcp" or any(each in keys for each in REACHED):
+                    yield str(name), (*place, table, key), keys, holder
+
+
 def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the servers from every place where clients have them, also of single projects."""
+    """Yield each server once, with its client's rules on it."""
     table = {"servers": cast("object", held)} if isinstance(held, list) else mapping(held)
     seen: list[tuple[str, object]] = []
-    for place in (table, table.get("mcp"), *mapping(table.get("projects")).values()):
-        for name in TABLES:
-            # A client has its servers by name, or in a list; null or a text is an empty table.
-            servers = mapping(place).get(name)
-            named = [(server, mapping(keys)) for server, keys in mapping(servers).items()]
-            for number, keys in enumerate(map(mapping, items(servers)), 1):
-                named.append((str(keys.get("name") or keys.get("id") or number), keys))
-            for server, keys in named:
-                is_server = name != "mcp" or any(key in keys for key in REACHED)
-                if is_server and (server, keys) not in seen:
-                    seen.append((server, keys))
-                    yield server, _with_rules(server, keys, table, mapping(place))
+    for server, _, keys, holder in servers_in(table):
+        if (server, keys) not in seen:
+            seen.append((server, keys))
+            yield server, _with_rules(server, keys, table, holder)
 
 
 def _with_rules(

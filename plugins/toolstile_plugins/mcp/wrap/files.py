@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +23,9 @@ from typing import Any, Final, cast
 from toolstile_hookspecs import ConfigurationError, HostHandle, StatusPart
 from toolstile_hookspecs.support.process import make_directory
 from toolstile_plugins.cli_support import needing
-from toolstile_plugins.dialects.parse import items, mapping
+from toolstile_plugins.dialects.parse import items
 from toolstile_plugins.inbox.cli import wrapped
-from toolstile_plugins.mcp.gateway.import_config import TABLES, URLS, blanked
+from toolstile_plugins.mcp.gateway.import_config import REACHED, Place, blanked, servers_in
 
 PROGRAM: Final = "toolstile"
 WRAPPED: Final = "it is wrapped already"
@@ -41,7 +41,7 @@ class Change:
     """A server's new command."""
 
     name: str
-    path: tuple[str, ...]
+    place: Place
     words: list[str]
 
 
@@ -234,9 +234,11 @@ def edited(text: str, file: Path, words: Words) -> Edit:
 def _chosen(document: Any, words: Words) -> Edit:
     """Return the changes of the servers in a document."""
     edit = Edit()
-    for name, path, keys in _servers(document):
+    for name, place, keys, _ in servers_in(document):
         args: object = keys.get("args", [])
         old = [keys.get("command"), *items(args)]
+        if not any(key in keys for key in REACHED):
+            continue
         if old[0] is None:
             edit.left[name] = "it is reached over HTTP; see `toolstile wrap --http`"
         elif not isinstance(args, list) or not all(isinstance(word, str) for word in old):
@@ -244,36 +246,20 @@ def _chosen(document: Any, words: Words) -> Edit:
         else:
             try:
                 if new := words(name, [str(word) for word in old]):
-                    edit.changes.append(Change(name, path, new))
+                    edit.changes.append(Change(name, place, new))
             except ValueError as error:
                 edit.left[name] = str(error)
     return edit
 
 
-def _servers(document: Any) -> Iterator[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
-    """Yield each server with its place, also the servers of single projects."""
-    projects = mapping(mapping(document).get("projects"))
-    for place in ((), ("mcp",), *(("projects", project) for project in projects)):
-        holder = document
-        for key in place:
-            holder = mapping(mapping(holder).get(key))
-        for table in TABLES:
-            for name, keys in mapping(mapping(holder).get(table)).items():
-                if {"command", *URLS} & mapping(keys).keys():
-                    yield name, (*place, table, name), mapping(keys)
-
-
 def _change_toml(document: Any, change: Change) -> None:
     table = document
-    for key in change.path:
+    for key in change.place:
         table = table[key]
     table["command"], *new = change.words
-    if "args" not in table:
-        table["args"] = new
-        return
-    listed = table["args"]
-    for place, word in enumerate(new[: max(0, len(new) - len(listed))]):
-        listed.insert(place, word)
+    listed = table.setdefault("args", [])
+    for at, word in enumerate(new[: max(0, len(new) - len(listed))]):
+        listed.insert(at, word)
     while len(listed) > len(new):
         del listed[0]
 
@@ -306,7 +292,7 @@ def _changed_json(text: str, plain: str, changes: Sequence[Change]) -> str:
     edits: list[tuple[int, int, str]] = []
     for change in changes:
         at = _after_blanks(plain, 0)
-        for key in change.path:
+        for key in change.place:
             at = _parts(plain, at)[key]
         parts = _parts(plain, at)
         program, listed = parts["command"], parts.get("args")
@@ -316,13 +302,14 @@ def _changed_json(text: str, plain: str, changes: Sequence[Change]) -> str:
         if listed is None:
             edits.append((end, end, f', "args": [{", ".join(new)}]'))
             continue
+        # The words at its end stay, with the comments between them.
         old = [*_parts(plain, listed).values()]
-        start = old[0] if old else listed + 1
-        if (fewer := len(old) - len(new)) > 0:
-            edits.append((start, old[fewer] if new else _end(plain, old[-1]), ""))
-        else:
-            told = ", ".join(new[: -len(old)] if old else new)
-            edits.append((start, start, f"{told}, " if old and told else told))
+        stay = min(len(old), len(new))
+        start = end = old[0] if old else listed + 1
+        if len(old) > stay:
+            end = old[-stay] if stay else _end(plain, old[-1])
+        head = new[: len(new) - stay]
+        edits.append((start, end, ", ".join([*head, ""] if head and stay else head)))
     for start, end, told in sorted(edits, reverse=True):
         text = text[:start] + told + text[end:]
     return text
