@@ -6,7 +6,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal
@@ -24,7 +24,7 @@ from toolstile_hookspecs.support.text import nearest
 from toolstile_plugins.dialects.parse import items, mapping
 from toolstile_plugins.policies.checks import Otherwise, SelectingPolicy
 from toolstile_plugins.policies.path_arguments import schema_of
-from toolstile_plugins.rules.shell.lines import HARMLESS_TARGETS, ShellLine, listed, parsed
+from toolstile_plugins.rules.shell.lines import HARMLESS_TARGETS, listed, parsed
 from toolstile_plugins.rules.shell.presets import PRESETS
 from toolstile_plugins.rules.shell.programs import OPTIONS, uncovered
 from toolstile_plugins.rules.shell.scanner import ASSIGNMENT, SimpleCommand, Word
@@ -254,9 +254,6 @@ class CommandPolicy(SelectingPolicy):
         # Fail here, not at the first call, without the library.
         parsed("true")
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
     @cached_property
     def _patterns(self) -> Mapping[Verdict, list[Pattern]]:
         given: Mapping[str, list[str]] = PRESETS[self.preset] if self.preset else {}
@@ -277,47 +274,38 @@ class CommandPolicy(SelectingPolicy):
             read, shown = parsed(line, tuple(variables)), line
         else:
             read, shown = listed(line, variables), shlex.join(line)
-        found = list(self._judged(read))
+        moves = any(each.words[:1] in {(Word("cd"),), (Word("pushd"),)} for each in read.commands)
+        judged = ((each, self._verdict(each, moves)) for each in read.commands)
+        found = [Judgement(each.shown, *verdict) for each, verdict in judged if verdict is not None]
         if read.unknown:
             found.append(Judgement(shown, self._rest, f"{_UNKNOWN}{read.unknown}"))
         return found
 
-    def _judged(self, line: ShellLine) -> Iterator[Judgement]:
+    def _verdict(self, command: SimpleCommand, moves: bool) -> tuple[Verdict, str] | None:  # noqa: FBT001
+        """Return the verdict on a command with the reason, None if others stand for it."""
+        may_touch = None
         effects: tuple[Verdict, ...] = ("deny", "ask")
-        limits: list[tuple[Pattern, Verdict]] = [
-            (each, effect) for effect in effects for each in self._patterns[effect]
-        ]
-        moves = any(each.words[:1] in {(Word("cd"),), (Word("pushd"),)} for each in line.commands)
-        for command in line.commands:
-            may_touch = None
-            for pattern, effect in limits:
-                found = pattern.touches(command)
-                if found:
-                    yield Judgement(command.shown, effect, f"{effect} {pattern.text!r}")
-                    break
-                may_touch = may_touch or (pattern if found is None else None)
-            else:
-                is_stood_for = command.role == "wrapper" or not command.words
-                if command.role == "carried" or (is_stood_for and _is_harmless(command)):
-                    continue
-                if moves and _program_fits("git", command.words) is not False:
-                    # Its settings there name programs, and an agent may have written them.
-                    told = "git may run programs that a directory names"
-                    yield Judgement(command.shown, self._rest, told)
-                else:
-                    yield self._allowed(command, may_touch)
-
-    def _allowed(self, command: SimpleCommand, may_touch: Pattern | None) -> Judgement:
+        for effect in effects:
+            for pattern in self._patterns[effect]:
+                is_touched = pattern.touches(command)
+                if is_touched:
+                    return effect, f"{effect} {pattern.text!r}"
+                may_touch = may_touch or (pattern if is_touched is None else None)
+        is_stood_for = command.role == "wrapper" or not command.words
+        if command.role == "carried" or (is_stood_for and _is_harmless(command)):
+            return None
+        if moves and _program_fits("git", command.words) is not False:
+            # Its settings there name programs, and an agent may have written them.
+            return self._rest, "git may run programs that a directory names"
         if may_touch is not None:
-            told = f"it may become {may_touch.text!r}"
-            return Judgement(command.shown, self._rest, told)
+            return self._rest, f"it may become {may_touch.text!r}"
         told = "no pattern"
         for pattern in self._patterns["allow"]:
             gap = pattern.gap(command, self.options)
             if gap == "":
-                return Judgement(command.shown, "allow", f"allow {pattern.text!r}")
+                return "allow", f"allow {pattern.text!r}"
             told = told if gap is None else f"allow {pattern.text!r} does not name {gap}"
-        return Judgement(command.shown, self._rest, told)
+        return self._rest, told
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Decide by the strictest verdict on a command of the line."""
@@ -343,7 +331,7 @@ class CommandPolicy(SelectingPolicy):
             # Because of its reason, it counts as more than no objection.
             return PolicyDecision(allowed=True, reason=f"Allowed by {self.name}.")
         first = next(each for each in found if each.verdict == worst)
-        unknown = first.rule.removeprefix(_UNKNOWN) if first.rule.startswith(_UNKNOWN) else ""
+        unknown = first.rule.partition(_UNKNOWN)[2]
         why = f" It is not clear which commands it runs: {unknown}." if unknown else ""
         if worst == "ask":
             return PolicyDecision.ask(f"A person decides on this command: {first.command}.{why}")
