@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolstile_hookspecs import DefinitionError
 from toolstile_hookspecs.support.text import extra_remedy
@@ -39,70 +39,31 @@ LONGEST: Final = 32_768
 _DEEPEST: Final = 5
 _MOST: Final = 100
 _MOST_COMMANDS: Final = 1000
-_PROGRAM: Final = re.compile(r"[\w./+@~:-]+|\[")
+_PROGRAM: Final = re.compile(r"[\w./+@~:-]+|\[\[?")
 _PLAIN: Final = re.compile(r"[\w./:=@%+,^-]+|\{\}", re.ASCII)
 _RESERVED: Final = frozenset(
-    "if then else elif fi do done case esac while until for select in function { } ! [[ ]]".split()
+    "if then else elif fi do done case esac while until for select in function { } !".split()
 )
 _OPERAND: Final = r"""(?:"[^"`\\]*"|'[^']*'|[\w./:+@%=,-]+|\$[?\#])"""
 # Because some shells evaluate numbers, also that of -t, tests have few forms.
 _NUMBER: Final = r"(?:-?[0-9]+|\$[?#])"
+_UNARY: Final = rf"-[a-hknprsuwxzLSGNO]\s+{_OPERAND}"
+# Because some shells run a command behind && in [[ ]], only an operator may begin there.
 _TEST: Final = re.compile(
-    rf"(?:!\s+)?(?:(?:-[a-hknprsuwxzLSGNO]\s+)?{_OPERAND}"
-    rf"|{_OPERAND}\s+(?:==?|!=|-[no]t|-ef)\s+{_OPERAND}"
-    rf"|{_NUMBER}\s+-(?:eq|ne|lt|le|gt|ge)\s+{_NUMBER})",
+    rf"(?:!\s+)?(?:{_UNARY}|{_OPERAND}|{_OPERAND}\s+(?:==?|!=|-[no]t|-ef)\s+{_OPERAND}"
+    rf"|{_NUMBER}\s+-(?:eq|ne|lt|le|gt|ge)\s+{_NUMBER})"
+    rf"(?:\s(?:&&|\|\|)\s(?:!\s+)?{_UNARY})*",
     re.ASCII,
 )
 _DECLARED: Final = re.compile(r"(?s)([A-Za-z_]\w*)(?:\+?=.*)?|-[fgrxv]", re.ASCII)
 HARMLESS_TARGETS: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ShellLine:
     """The simple commands that a line would run; with `unknown`, the reason, there may be more."""
 
-    commands: tuple[SimpleCommand, ...]
-    unknown: str = ""
-
-
-def listed(words: Sequence[str], assignments: Sequence[str] = ()) -> ShellLine:
-    """Return the commands of a list of words, which no shell reads."""
-    found = _Commands()
-    given = SimpleCommand(tuple(map(Word, words)), tuple(map(Word, assignments)))
-    found.guarded(found.add, given)
-    return ShellLine(tuple(found.found), found.unknown)
-
-
-@lru_cache(maxsize=256)
-def parsed(text: str, assignments: tuple[str, ...] = ()) -> ShellLine:
-    """Return the commands of a line; `assignments` are variables that it begins with.
-
-    Raises `DefinitionError` if the library that reads lines is not installed.
-    """
-    _grammar()
-    found = _Commands()
-    if assignments:
-        found.guarded(found.add, SimpleCommand((), tuple(map(Word, assignments))))
-    found.guarded(_read, text, found)
-    return ShellLine(tuple(found.found), found.unknown)
-
-
-@cache
-def _grammar() -> tuple[Any, Any]:
-    try:
-        library: Any = importlib.import_module("tree_sitter")
-        grammar: Any = importlib.import_module("tree_sitter_bash")
-    except ImportError:
-        told = f"commands need a library that reads shell lines. {extra_remedy('commands')}"
-        raise DefinitionError(told) from None
-    return library.Parser, library.Language(grammar.language())
-
-
-@dataclass
-class _Commands:
-    """The commands found so far, those within wrappers among them."""
-
-    found: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
+    commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     unknown: str = ""
     depth: int = 0
 
@@ -127,7 +88,7 @@ class _Commands:
                 self._doubt("a value may run commands")
         words = command.words
         if not words:
-            self.found.append(command)
+            self.commands.append(command)
             return
         program, rest = words[0], words[1:]
         name = program.text.rpartition("/")[2]
@@ -141,16 +102,18 @@ class _Commands:
         elif name in SHELLS:
             self._shell(command)
             return
-        self.found.append(command)
+        if program.text != "[[" or command.assignments or command.redirections:
+            self.commands.append(command)
         if (fault := BUILTINS.get(name)) is not None:
             given = "\0".join("$" if word.may_be_option else word.text for word in rest)
             if re.search(fault, given, re.ASCII):
                 self._doubt(f"{name} may run or change commands")
         if name in DECLARATIONS:
             self._declare(rest)
-        elif name in {"test", "["}:
-            is_open = name == "[" and rest[-1:] != (Word("]"),)
-            text = " ".join(map(_quoted, rest[:-1] if name == "[" else rest))
+        elif name in {"test", "[", "[["}:
+            is_open = name != "test" and rest[-1:] != (Word(name.replace("[", "]")),)
+            compared = (_quoted(word, name) for word in (rest if name == "test" else rest[:-1]))
+            text = " ".join(compared)
             if is_open or (text and not _TEST.fullmatch(text)):
                 self._doubt("a test may run commands; compare quoted values")
         elif name in CARRIERS:
@@ -167,59 +130,41 @@ class _Commands:
     def _doubt(self, reason: str) -> None:
         self.unknown = self.unknown or reason
 
-    def _unwrap(self, name: str, command: SimpleCommand) -> None:  # noqa: C901
+    def _unwrap(self, name: str, command: SimpleCommand) -> None:
         """Add a wrapper and the command behind its options."""
-        flags, valued, positionals = WRAPPERS[name]
-        words, at = command.words, 1
-        assignments = list(command.assignments)
-        while at < len(words):
-            text = words[at].text
-            if name == "command" and text in {"-v", "-V"}:
-                # It only looks the command up.
-                self.found.append(command)
-                return
-            if name == "env" and ASSIGNMENT.match(text):
-                assignments.append(words[at])
-            elif text[:1] != "-" or (text == "-" and not re.fullmatch(flags, text)):
-                if positionals == 0:
-                    break
-                positionals -= 1
-            elif text == "--":
-                at += 1 + positionals
-                break
-            elif re.fullmatch(valued, text):
-                at += 1
-            elif not re.fullmatch(flags, text):
-                self._doubt(f"{name} has an option that is not known here")
-            at += 1
-        inner = words[at:]
-        options = {word.text.removeprefix("-I") for word in words[1:at]}
-        replaces = any(word.text.startswith("-I") for word in words[1:at])
-        hides = replaces and options.isdisjoint({"{}", "%"})
-        if hides or any(word.may_be_option for word in words[1:at]):
-            self._doubt(f"an option of {name} is not written out")
-        if not inner:
+        option = WRAPPERS[name].replace(" ", r"\0[^\0]*")
+        options = re.compile(rf"(?:(?!--\0)(?:{option}|(?P<odd>-[^\0]+))\0)*+(?:--\0)?")
+        words = command.words
+        found = cast("re.Match[str]", options.match(_joined(words[1:])))
+        at = 1 + found[0].count("\0") + (name == "timeout")
+        given, inner = words[1:at], words[at:]
+        looks_up = name == "command" and found["odd"] in {"-v", "-V"}
+        if not looks_up and (found["odd"] or any(word.may_be_option for word in given)):
+            self._doubt(f"an option of {name} is not known, or not written out")
+        if looks_up or not inner:
             # Alone, exec redirects, and env prints.
-            self.found.append(command)
+            self.commands.append(command)
             return
+        assigned = [word for word in given if name == "env" and ASSIGNMENT.match(word.text)]
         if name == "xargs":
             more = Word("{}", "", splits=True)
+            replaces = any(word.text.startswith("-I") for word in given)
             inner = (inner[0], *(more if replaces else word for word in inner[1:]), more)
-        self.found.append(SimpleCommand(words, role=_role(words[0])))
-        self._deeper(self.add, replace(command, words=inner, assignments=(*assignments,)))
+        self.commands.append(SimpleCommand(words, role=_role(words[0])))
+        assignments = (*command.assignments, *assigned)
+        self._deeper(self.add, replace(command, words=inner, assignments=assignments))
 
     def _shell(self, command: SimpleCommand) -> None:
         """Add a shell and the commands of its script, if that is written out."""
-        at, has_script, words = 1, False, command.words
-        while at < len(words) and re.fullmatch(r"[-+][ceuxl]+", words[at].text):
-            has_script = has_script or "c" in words[at].text
-            at += 1
+        words = command.words
+        options = cast("re.Match[str]", re.match(r"(?:[-+][ceuxl]+\0)*", _joined(words[1:])))[0]
+        at, has_script = 1 + options.count("\0"), "c" in options
         script = words[at] if at < len(words) else Word("", "")
         if has_script and script.head is None and script.text[:1] not in {"-", "+", ""}:
-            self.found.append(replace(command, role=_role(words[0])))
+            self.commands.append(replace(command, role=_role(words[0])))
             self._deeper(_read, script.text, self)
             return
-        self.found += [command, SimpleCommand(words[at:], role="carried")]
+        self.commands += [command, SimpleCommand(words[at:], role="carried")]
         name = script.text.rpartition("/")[2]
         # A shell finds a script by PATH, and the script may run its words.
         is_file = name not in {"find", *SHELLS, *WRAPPERS, *CARRIERS} and re.fullmatch(
@@ -247,8 +192,8 @@ class _Commands:
             raise Unreadable(f"a program runs one of more than {_MOST} words")
         for at in range(begins[0] if before else 0, len(words)):
             word = words[at]
-            self.found.append(SimpleCommand(tuple(words[at:]), role="carried"))
-            inner = _Commands(depth=self.depth + 1)
+            self.commands.append(SimpleCommand(tuple(words[at:]), role="carried"))
+            inner = ShellLine(depth=self.depth + 1)
             if word.head is not None or inner.depth > _DEEPEST:
                 self._doubt("a program runs words that are not written out")
             elif programs[at] in {"find", *SHELLS, *WRAPPERS}:
@@ -258,14 +203,14 @@ class _Commands:
             else:
                 if at + 1 == len(words):
                     inner.guarded(_read, word.text, inner)
-                if not inner.found:
+                if not inner.commands:
                     self._doubt("a further shell may read the words")
             self.unknown = self.unknown or inner.unknown
-            self.found += [replace(each, role="carried") for each in inner.found]
+            self.commands += [replace(each, role="carried") for each in inner.commands]
             self._bound()
 
     def _bound(self) -> None:
-        if len(self.found) > _MOST_COMMANDS:
+        if len(self.commands) > _MOST_COMMANDS:
             raise Unreadable(f"it runs more than {_MOST_COMMANDS} commands")
 
     def _executed(self, words: Sequence[Word]) -> None:
@@ -280,39 +225,70 @@ class _Commands:
                 self._deeper(self.add, SimpleCommand(given))
 
 
+def _joined(words: Sequence[Word]) -> str:
+    return "".join(f"{word.text}\0" for word in words)
+
+
+def listed(words: Sequence[str], assignments: Sequence[str] = ()) -> ShellLine:
+    """Return the commands of a list of words, which no shell reads."""
+    found = ShellLine()
+    found.guarded(found.add, SimpleCommand(_words(words), _words(assignments)))
+    return found
+
+
+def _words(texts: Iterable[str]) -> tuple[Word, ...]:
+    return tuple(Word(text) for text in texts)
+
+
+@lru_cache(maxsize=256)
+def parsed(text: str, assignments: tuple[str, ...] = ()) -> ShellLine:
+    """Return the commands of a line; `assignments` are variables that it begins with.
+
+    Raises `DefinitionError` if the library that reads lines is not installed.
+    """
+    _grammar()
+    found = ShellLine()
+    if assignments:
+        found.guarded(found.add, SimpleCommand((), _words(assignments)))
+    found.guarded(_read, text, found)
+    return found
+
+
+@cache
+def _grammar() -> tuple[Any, Any]:
+    try:
+        library: Any = importlib.import_module("tree_sitter")
+        grammar: Any = importlib.import_module("tree_sitter_bash")
+    except ImportError:
+        told = f"commands need a library that reads shell lines. {extra_remedy('commands')}"
+        raise DefinitionError(told) from None
+    return library.Parser, library.Language(grammar.language())
+
+
 def _role(program: Word) -> str:
     """Return the role of a wrapper: one in another directory may be any program."""
     is_known = program.text.rpartition("/")[0] in {"", "/bin", "/usr/bin"}
     return "wrapper" if is_known else ""
 
 
-def _quoted(word: Word) -> str:
+def _quoted(word: Word, program: str) -> str:
     """Return a word of a test as its pattern has it."""
     if word.head is None and re.fullmatch(r"[\w./:+@%=,!?#-]+", word.text, re.ASCII):
         return word.text
-    if word.splits and word.text in {"$?", "$#"}:
+    if (word.splits and word.text in {"$?", "$#"}) or (
+        program == "[[" and word.text in {"&&", "||"}
+    ):
         return word.text
-    odd = '["\\\\`]' if word.head is None else '["\\\\`*?\\[]'
-    return "(" if word.splits or re.search(odd, word.text) else f'"{word.text}"'
+    # Within [[ ]], words are neither split nor replaced by files.
+    others = r"[*?\[]" if word.head is not None and program != "[[" else "(?!)"
+    splits = word.splits and program != "[["
+    return "(" if splits or re.search(rf'["\\`]|{others}', word.text) else f'"{word.text}"'
 
 
-# Because a newer grammar may have nodes with other meanings, others make a line unknown.
-_KNOWN: Final = frozenset(
-    "program list pipeline compound_statement subshell do_group if_statement elif_clause"
-    " else_clause while_statement case_statement case_item function_definition negated_command"
-    " for_statement redirected_statement command command_name variable_assignment"
-    " variable_assignments declaration_command unset_command test_command unary_expression"
-    " binary_expression parenthesized_expression test_operator command_substitution"
-    " process_substitution file_redirect heredoc_redirect herestring_redirect heredoc_start"
-    " heredoc_body heredoc_content heredoc_end file_descriptor string string_content raw_string"
-    " ansi_c_string concatenation word number expansion simple_expansion arithmetic_expansion"
-    " brace_expression variable_name special_variable_name regex extglob_pattern comment"
-    " postfix_expression".split()
-)
 _PROGRAMS: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
 
 
-def _read(text: str, found: _Commands) -> None:
+def _read(text: str, found: ShellLine) -> None:
     """Add the commands of a text, and raise `Unreadable` unless both readers agree on them."""
     source = _checked(text)
     scan = Scanner(text)
@@ -321,30 +297,26 @@ def _read(text: str, found: _Commands) -> None:
         found.guarded(found.add, command)
     # A parser belongs to one thread.
     parser, language = _grammar()
-    root = parser(language).parse(source).root_node
-    if root.has_error:
+    nodes = [parser(language).parse(source).root_node]
+    if nodes[0].has_error:
         raise Unreadable("it is not written as bash reads it")
-    extents, programs, substitutions = set[tuple[int, int]](), set[int](), set[int]()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += node.children
-        extents.add((node.start_byte, node.end_byte))
-        if node.is_named and node.type not in _KNOWN:
-            raise Unreadable(f"{node.type.replace('_', ' ')}s are not read here")
-        if node.type.endswith("_substitution"):
-            substitutions.add(node.start_byte)
-        elif node.type in _PROGRAMS:
-            name = node.child_by_field_name("name")
-            programs.add((name or node).start_byte)
+    for node in nodes:
+        nodes.extend(node.children)
+    substitutions = {node.start_byte for node in nodes if node.type.endswith("_substitution")}
+    programs = {
+        (node.child_by_field_name("name") or node).start_byte
+        for node in nodes
+        if node.type in _PROGRAMS
+    }
+    extents = {(node.start_byte, node.end_byte) for node in nodes}
     # The grammar counts bytes.
     at = [0, *accumulate(len(char.encode()) for char in text)]
-    if {at[each] for each in scan.substitutions} != substitutions or (
-        {at[each] for each in scan.programs} != programs
+    if (
+        {at[each] for each in scan.substitutions} != substitutions
+        or {at[each] for each in scan.programs} != programs
+        or not {(at[begin], at[end]) for begin, end in scan.words} <= extents
     ):
-        raise Unreadable("its commands can be read in two ways")
-    if not {(at[begin], at[end]) for begin, end in scan.words} <= extents:
-        raise Unreadable("its words can be read in two ways")
+        raise Unreadable("it can be read in two ways")
 
 
 def _checked(text: str) -> bytes:

@@ -107,39 +107,33 @@ SCRIPTS: Final[Mapping[str, str]] = {
 }
 """Patterns of the only first words besides options that an allow covers, by program."""
 
-Wrapper = tuple[str, str, int]
-WRAPPERS: Final[Mapping[str, Wrapper]] = {
-    "builtin": ("(?!)", "(?!)", 0),
-    "command": ("-p", "(?!)", 0),
-    "coproc": ("(?!)", "(?!)", 0),
-    "env": (r"-i|-0|-|-u\w+|--unset=\w+|--ignore-environment|--null", "-u|--unset", 0),
-    "exec": ("-[cl]+", "-a", 0),
-    "nice": (r"-n?-?\d+|--adjustment=-?\d+", "-n|--adjustment", 0),
-    "nohup": ("(?!)", "(?!)", 0),
-    "setsid": ("-[cfw]+|--ctty|--fork|--wait", "(?!)", 0),
-    "stdbuf": (r"-[ioe]\w+|--(?:input|output|error)=\w+", "-[ioe]|--(?:input|output|error)", 0),
-    "time": ("-p", "(?!)", 0),
-    "timeout": (
-        r"-[fpv]+|-[ks][\w.]+|--(?:foreground|preserve-status|verbose|(?:kill-after|signal)=.+)",
-        "-[ks]|--kill-after|--signal",
-        1,
-    ),
-    "xargs": (
-        r"-[0rtx]+|-[nPLd].+|-I(?:\{\}|%)|--(?:null|no-run-if-empty|(?:max-\w+|delimiter)=.+)",
-        "-[nPLdI]|--max-args|--max-procs|--delimiter",
-        0,
-    ),
+WRAPPERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("builtin", "coproc", "nohup"), "(?!)"),
+    **dict.fromkeys(("command", "time"), "-p"),
+    "env": r"-i|-0|-|-u\w+|--ignore-environment|--null|--unset=\w+|(?:-u|--unset) "
+    r"|[A-Za-z_]\w*\+?=[^\0]*",
+    "exec": "-[cl]+|-a ",
+    "nice": r"-n?-?\d+|--adjustment=-?\d+|(?:-n|--adjustment) ",
+    "setsid": "-[cfw]+|--ctty|--fork|--wait",
+    "stdbuf": r"-[ioe]\w+|-[ioe] |--(?:input|output|error)(?:=\w+| )",
+    "timeout": r"-[fpv]+|-[ks](?:[\w.]+| )|--foreground|--preserve-status|--verbose"
+    r"|--(?:kill-after|signal)(?:=[^\0]+| )",
+    "xargs": r"-[0rtx]+|-[nPLd](?:[^\0]+| )|-I\0?(?:\{\}|%)|--null|--no-run-if-empty"
+    r"|--(?:max-args|max-procs|delimiter)(?:=[^\0]+| )",
 }
-"""Programs that run the command in their words: options, those with a value, words before it."""
+"""Programs that run the command in their words, with their options; a blank is a further word."""
 
+# These run some of their words, or a script from elsewhere or in another language.
+_SCRIPTED: Final = (
+    "su fish csh tcsh cmd powershell pwsh nix-shell chroot unshare nsenter parallel at batch eval"
+    " trap noglob nocorrect"
+)
 _ALWAYS: Final = (
-    "sudo doas su ssh chroot unshare nsenter runuser systemd-run flock watch parallel busybox"
-    " toybox strace ltrace script entr npx pnpx bunx uvx nix-shell at batch wsl cmd powershell pwsh"
-    " caffeinate ionice chrt taskset prlimit unbuffer catchsegv valgrind perf gdb trap eval fish"
-    " csh tcsh noglob nocorrect dbus-run-session setpriv fakeroot proxychains torsocks xvfb-run"
-    " start-stop-daemon annotate-output dotenv hyperfine pkexec gosu su-exec firejail dumb-init"
-    " tini rlwrap torify numactl cgexec cpulimit sg capsh bwrap flatpak snap lxc mosh autossh"
-    " eatmydata xterm"
+    f"{_SCRIPTED} sudo doas ssh runuser systemd-run flock watch busybox toybox strace ltrace script"
+    " entr npx pnpx bunx uvx wsl caffeinate ionice chrt taskset prlimit unbuffer catchsegv valgrind"
+    " perf gdb dbus-run-session setpriv fakeroot proxychains torsocks xvfb-run start-stop-daemon"
+    " annotate-output dotenv hyperfine pkexec gosu su-exec firejail dumb-init tini rlwrap torify"
+    " numactl cgexec cpulimit sg capsh bwrap flatpak snap lxc mosh autossh eatmydata xterm"
 )
 CARRIERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_ALWAYS.split(), ""),
@@ -168,11 +162,9 @@ SHELLS: Final = frozenset("sh bash dash ash ksh mksh zsh rbash".split())
 DECLARATIONS: Final = frozenset("export local readonly declare typeset unset".split())
 
 _NEVER: Final = (
-    "eval source . trap alias unalias hash enable bind complete compgen compopt fc history mapfile"
-    " readarray let getopts shopt suspend logout autoload zmodload emulate functions foreach repeat"
-    " noglob nocorrect vared print sched zle - disable setopt unsetopt integer float nameref"
-    # These read a script from elsewhere, or in another language.
-    " su fish csh tcsh cmd powershell pwsh nix-shell chroot unshare nsenter parallel at batch"
+    f"{_SCRIPTED} source . alias unalias hash enable bind complete compgen compopt fc history"
+    " mapfile readarray let getopts shopt suspend logout autoload zmodload emulate functions"
+    " foreach repeat vared print sched zle - disable setopt unsetopt integer float nameref"
 )
 BUILTINS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_NEVER.split(), ""),

@@ -47,6 +47,7 @@ class SimpleCommand:
 
 
 _OPERATOR: Final = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|\n]")
+_CONNECTIVE: Final = re.compile(r"&&|\|\|")
 _DOCUMENT: Final = re.compile(
     r"""[0-9]?<<(-?)[ \t]*(?:(?:(['"])([\w.-]+)\2|\\([\w.-]+))|([\w.-]+))(?=[\s;&|)<>]|\Z)""",
     re.ASCII,
@@ -57,6 +58,7 @@ _REDIRECTION: Final = re.compile(
 _BLANK: Final = re.compile(r"[ \t](?:\\\n)*")
 _COMMENT: Final = re.compile(r"#[^\n]*")
 _ESCAPE: Final = re.compile(r"\\(.)")
+_PLAIN: Final = re.compile(r"([^\s;&|()<>\\'\"$`*?\[{]+|\[\[?(?=[\s;&|()<>]|\Z))")
 _SINGLE: Final = re.compile(r"'([^']*)'")
 _PARAMETER: Final = re.compile(
     r"\$(?:(?:[A-Za-z_]\w*+|[0-9@*#?$!_-])(?!\[)|\{#?(?:\w+|[@*#?])(?:\[[@*0-9]+\])?\}"
@@ -77,22 +79,12 @@ _SUBSCRIPT: Final = re.compile(r"[A-Za-z_]\w*\[.*\]\+?=", re.ASCII | re.DOTALL)
 _PLAIN_VARIABLE: Final = re.compile(r"(?!.*_proxy\Z)[a-z_]\w*", re.ASCII)
 _OPENING: Final = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 _CLOSING: Final = frozenset({"fi", "done", "}", "esac"})
-_EXPANDED: Final = r"\$(?:\w+|[?#]|\{\w+(?::?-)?\})"
-_OPERAND: Final = rf"""(?:"(?:[^"`\\()$\[]|{_EXPANDED})*"|'[^']*'|[\w./:+@%=,*?-]+|{_EXPANDED})"""
-_TEST: Final = (
-    rf"""(?:!\s+)?(?:-[a-hknprsuwxzLSGNO]\s+{_OPERAND}|{_OPERAND}\s+(?:==?|!=)\s+{_OPERAND})"""
-)
-# Arithmetic in a test, as by -eq, evaluates its operands, which may run commands.
-_DOUBLE_TEST: Final = re.compile(
-    rf"\[\[\s+{_TEST}(?:\s+(?:&&|\|\|)\s+{_TEST})*\s+\]\](?=[\s;&|)]|\Z)", re.ASCII
-)
 _DESCRIPTOR: Final = re.compile(r"[0-9]+\Z|\{")
 _MESSAGE: Final = re.compile(r"\$\(cat <<'(\w+)'\n((?:(?!\1\n).*\n)*)\1\n[ \t]*\)", re.ASCII)
 _OTHER_CAT: Final = re.compile(r"\bcat\W*\(|function\s+\W*cat")
 _COPIED: Final = re.compile(r"[0-9]+-?")
 _EMPTY: Final = re.compile(r"\}[^,\s;&|()<>]*(?=[\s;&|()<>]|\Z)")
 _ENDS: Final = " \t\n;&|()<>"
-_DEEPEST: Final = 40
 
 
 @dataclass
@@ -103,7 +95,10 @@ class _Open:
     assignments: list[Word] = field(default_factory=list[Word])
     redirections: list[tuple[str, Word]] = field(default_factory=list[tuple[str, Word]])
     operator: str = ""  # of the redirection whose target comes next
-    is_ended: bool = False  # by &>, which ends a command for some shells
+
+    @property
+    def is_test(self) -> bool:
+        return self.words[:1] == [Word("[[")] and self.words[-1] != Word("]]")
 
 
 @dataclass
@@ -116,7 +111,6 @@ class Scanner:
     programs: set[int] = field(default_factory=set[int])
     substitutions: set[int] = field(default_factory=set[int])
     _at: int = 0
-    _depth: int = 0
 
     @property
     def _char(self) -> str:
@@ -130,9 +124,6 @@ class Scanner:
 
     def scan(self, end: str = "") -> None:  # noqa: C901, PLR0912 - a case for each kind
         """Read commands up to the character `end`, by default the whole text."""
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise Unreadable("it is nested too deeply")
         # The next word is a command's first, an argument, or one of a `for`, `case` or pattern.
         mode, command, documents = "start", _Open(), list[tuple[str, bool, bool]]()
         while (char := self._char) or end:
@@ -155,6 +146,8 @@ class Scanner:
                     raise Unreadable("a here-document has an unusual delimiter")
                 if not found["closing"]:
                     command.operator = found[0].lstrip("0123456789")
+            elif command.is_test and (found := self._take(_CONNECTIVE)):
+                command.words.append(Word(found[0]))
             elif found := self._take(_OPERATOR):
                 self._close(command)
                 command = _Open()
@@ -174,7 +167,6 @@ class Scanner:
             else:
                 mode = self._next(mode, command, end)
         self._close(command)
-        self._depth -= 1
         if documents or mode in {"for", "case", "pattern"}:
             raise Unreadable("it is not written to its end")
 
@@ -191,9 +183,6 @@ class Scanner:
         is_first = mode in {"start", "closed"} and command == _Open()
         if mode == "start" and is_first and self._take(_FUNCTION):
             return "start"
-        if is_first and self._take(_DOUBLE_TEST):
-            self.programs.add(begin)
-            return "closed"
         word = self._word(end)
         raw = self.text[begin : self._at]
         self.words.add((begin, self._at))
@@ -201,13 +190,12 @@ class Scanner:
             copies = command.operator in {">&", "<&"} and _COPIED.fullmatch(word.text)
             if command.operator != "<<<" and not (copies and word.head is None):
                 command.redirections.append((command.operator, word))
-            command.is_ended = command.is_ended or command.operator[0] == "&"
+            # Because &> ends a command for some shells, no word may follow.
+            mode = "closed" if command.operator[0] == "&" else mode
             command.operator = ""
         elif self._char in {"<", ">"} and _DESCRIPTOR.match(raw):
             # Some shells assign to a variable, and some take a long number for a word.
             raise Unreadable("a redirection has an unusual descriptor")
-        elif command.is_ended:
-            raise Unreadable("words stand behind &>; put them before it")
         elif is_first and raw in _OPENING:
             return "start"
         elif is_first and raw in _CLOSING:
@@ -227,8 +215,8 @@ class Scanner:
         elif mode == "in":
             if raw == "do":
                 raise Unreadable("a loop goes over the words of the shell")
-        elif raw in {"[[", "]]"} or (mode == "start" and _SUBSCRIPT.match(raw)):
-            raise Unreadable("a subscript or a test may run commands")
+        elif mode == "start" and _SUBSCRIPT.match(raw):
+            raise Unreadable("a subscript may run commands")
         elif mode == "start" and ASSIGNMENT.match(raw):
             command.assignments.append(word)
         elif not (is_first and raw == word.text and self._take(_PARENTHESES)):
@@ -243,102 +231,85 @@ class Scanner:
         found = re.compile(f"(?m)^{line}$").search(self.text, self._at)
         if found is None:
             raise Unreadable("a here-document has no end")
-        while not is_quoted and self._at < found.start():
-            char = self._char
-            if char == "\\":
-                self._escaped()
-            elif char in "$`":
-                self._expansion(is_quoted=True)
-            else:
-                self._at += 1
+        if not is_quoted:
+            self._inner(found.start())
         if self._at > found.start():
             raise Unreadable("a here-document ends within a substitution")
         self._at = found.end() + 1
+
+    def _inner(self, end: int | None = None) -> tuple[str, bool]:
+        """Read a text as in double quotes, up to these or an offset; tell whether it expands."""
+        text, expands = "", False
+        while self._at < end if end is not None else self._char != '"':
+            if (char := self._char) == "":
+                raise Unreadable("a quote is not closed")
+            if char == "\\":
+                escaped = self._escaped()
+                text += escaped if escaped in '$`"\\' else f"\\{escaped}"
+            elif char in "$`" and not self.text.startswith(('$"', "$ ", "$'"), self._at):
+                piece = self._expansion()
+                known = None if _OTHER_CAT.search(self.text) else _MESSAGE.fullmatch(piece)
+                # Agents write messages of several lines as here-documents without expansions.
+                text += known[2].rstrip("\n") if known else piece
+                expands = expands or known is None
+            else:
+                text += char
+                self._at += 1
+        return text, expands
 
     def _escaped(self) -> str:
         if (found := self._take(_ESCAPE)) is None:
             raise Unreadable("a word continues in the next line")
         return found[1]
 
-    def _word(self, end: str) -> Word:  # noqa: C901, PLR0912 - as above
-        parts, head, splits = list[str](), None, False
+    def _word(self, end: str) -> Word:
+        text, head, splits = "", None, False
         while (char := self._char) and char != end:
-            before, expands = "".join(parts), False
-            if self.text.startswith(("<(", ">("), self._at):
-                expands = splits = True
-                parts.append(self._substitution(2))
+            begins, expands = text, False
+            if found := self._take(_PLAIN) or self._take(_SINGLE):
+                text += found[1]
+            elif char in "$`" or self.text.startswith(("<(", ">("), self._at):
+                expands = True
+                if found := self._take(_ESCAPED):  # which some shells expand, and others do not
+                    text += re.sub(r"\\(.)", lambda at: _ESCAPES.get(at[1], at[1]), found[1])
+                else:
+                    text, splits = text + self._expansion(), True
             elif char in _ENDS:
                 break
             elif char == "\\":
-                parts.append(self._escaped())
-            elif found := self._take(_SINGLE):
-                parts.append(found[1])
+                text += self._escaped()
+            elif char == '"':
+                self._at += 1
+                piece, expands = self._inner()
+                self._at, text = self._at + 1, text + piece
+                splits = splits or (expands and "@" in piece)
+                begins += piece.partition("$")[0].partition("`")[0]
             elif char == "'":
                 raise Unreadable("a quote is not closed")
-            elif char == '"':
-                expands = self._quoted(parts)
-                splits = splits or (expands and "@" in parts[-1])
-            elif found := self._take(_ESCAPED):
-                parts.append(re.sub(r"\\(.)", lambda at: _ESCAPES.get(at[1], at[1]), found[1]))
-                expands = True  # by some shells only
-            elif char in "$`":
-                expands = splits = True
-                parts.append(self._expansion(is_quoted=False))
             else:
-                self._at += 1
-                parts.append(char)
-                is_last = self._char in _ENDS
-                expands = char in "*?" or (char == "[" and not is_last)
-                if char == "{" and not is_last and not _EMPTY.match(self.text, self._at):
-                    expands = splits = True  # it may be expanded
+                self._at, text = self._at + 1, text + char
+                is_last = self._char in _ENDS or _EMPTY.match(self.text, self._at)
+                braces = char == "{" and not is_last
+                expands = braces or char in "*?["
+                splits = splits or braces
             if expands and head is None:
-                head = before
-                if char == '"':
-                    head += parts[-1].partition("$")[0].partition("`")[0]
-        return Word("".join(parts), head, splits)
+                head = begins
+        return Word(text, head, splits)
 
-    def _quoted(self, parts: list[str]) -> bool:
-        """Read a text in double quotes, add it as one part, and return whether it expands."""
-        inner, expands = list[str](), False
-        self._at += 1
-        while (char := self._char) != '"':
-            if char == "":
-                raise Unreadable("a quote is not closed")
-            if char == "\\":
-                escaped = self._escaped()
-                inner.append(escaped if escaped in '$`"\\' else f"\\{escaped}")
-            elif char in "$`" and not self.text.startswith(('$"', "$ ", "$'"), self._at):
-                text = self._expansion(is_quoted=True)
-                known = None if _OTHER_CAT.search(self.text) else _MESSAGE.fullmatch(text)
-                # Agents write messages of several lines as here-documents without expansions.
-                inner.append(known[2].rstrip("\n") if known else text)
-                expands = expands or known is None
-            else:
-                inner.append(char)
-                self._at += 1
-        self._at += 1
-        parts.append("".join(inner))
-        return expands
-
-    def _expansion(self, *, is_quoted: bool) -> str:
+    def _expansion(self) -> str:
         """Read an expansion, and return its source."""
+        begin = self._at
         found = self._take(_PARAMETER) or self._take(_ARITHMETIC) or self._take(_DOLLAR)
         if found is not None:
             return found[0]
-        if self.text.startswith("$((", self._at):
+        if self.text.startswith("$((", begin):
             raise Unreadable("it calculates with names, which may run commands")
-        if self.text.startswith("$(", self._at):
-            return self._substitution(2)
-        if self._char == "$":
-            raise Unreadable("an expansion may run commands, or hides which ones it runs")
-        inner = self.text[self._at + 1 :].partition("`")[0]
-        if "\\" in inner or (is_quoted and '"' in inner):
+        is_quoted = self._char == "`"
+        if is_quoted and re.search(r'[\\"]', self.text[begin + 1 :].partition("`")[0]):
             raise Unreadable("backticks are nested, or hold quotes; write $(...)")
-        return self._substitution(1)
-
-    def _substitution(self, opening: int) -> str:
-        begin = self._at
+        if not is_quoted and self.text[begin + 1 : begin + 2] != "(":
+            raise Unreadable("an expansion may run commands, or hides which ones it runs")
         self.substitutions.add(begin)
-        self._at += opening
-        self.scan(")" if opening > 1 else "`")
+        self._at += 1 if is_quoted else 2
+        self.scan("`" if is_quoted else ")")
         return self.text[begin : self._at]

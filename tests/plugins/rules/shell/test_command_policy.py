@@ -97,6 +97,8 @@ def test_a_list_is_one_command_that_no_shell_reads():
         *(
             "[ -v 'a[$(b)]' ]",
             "[[ x -eq y ]]",
+            "[[ x == y || rm == z ]]",
+            "[[ -f x && rm ]]",
             "[ -t 'a[$(b)]' ]",
             '[[ -n "${x@P}" ]]',
             '[ "$x" "$y" ]',
