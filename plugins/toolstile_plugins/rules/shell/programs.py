@@ -3,99 +3,17 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Final
 
 from toolstile_plugins.rules.shell.scanner import Word
 
-OPTIONS: Final[Mapping[str, str]] = {
-    "awk gawk mawk nawk": "-f -i -l -e -E -o -p -d -D -W --file --include --load --exec --source"
-    " --pretty-print --profile --dump-variables *system* *getline* *|* *>* *@*",
-    "black": "--config --code -c",
-    "cargo": "run r test t bench fix miri --fix --config -Z +* --*-path --*-dir",
-    "coverage": "--rcfile -o -d --data-file --directory",
-    "cc gcc c++ g++ clang clang++": "-o -B -wrapper -fplugin* -specs* -W* -X* @* -save-temps",
-    "curl": "-o -O -J -K -T -D -c -w --output --output-dir --remote-* --config --upload-file"
-    " --dump-header --cookie-jar --trace* --stderr --hsts --alt-svc --etag-save --libcurl --engine",
-    "date": "-s --set [0-9]*",
-    "docker podman": "run exec cp build buildx compose load save export import plugin --config -H"
-    " --host -c --context --output -o --iidfile --cidfile --metadata-file",
-    "eslint": "-o -f -c --output-file --fix* --plugin --rulesdir --config --format --parser --init"
-    " --resolve-plugins-relative-to --cache*",
-    "export local readonly declare typeset": "*=*",
-    "fd fdfind": "-x -X --exec --exec-batch",
-    "file": "-C -m -z -Z --compile --magic-file",
-    "find": "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls",
-    "gh": "*://* *.*/*/* -w -e --web --editor alias extension ext api --hostname",
-    "git": "-c --config-env --exec-path --output --output-directory --ext-diff --textconv -O"
-    " --open-files-in-pager --exec --upload-pack --receive-pack --git-dir --work-tree --template"
-    " --namespace --super-prefix --extcmd --filters --unsafe-paths --separate-git-dir config"
-    " difftool mergetool foreach run filter-branch daemon instaweb send-email credential* *::*",
-    "git:archive git:format-patch": "-o",
-    "git:branch": "-M -m -c -u --move --copy --edit-description --*set-upstream*",
-    "git:branch git:checkout git:switch git:tag": "-B -C -D -d -f --delete --force*",
-    "git:bundle git:reflog git:stash": "clear create delete drop expire",
-    "git:clone": "-u",
-    "git:fast-export": "--export-marks",
-    "git:fetch git:pull git:remote": "*:* *@* +*",
-    "git:rebase": "-x -i",
-    "go:list go:mod": "*@* -mod -versions",
-    "go gofmt": "run generate tool -exec -toolexec --o -vettool -overlay -modfile -pkgdir -compiler"
-    " --C -ldflags -gcflags -asmflags -gccgoflags -cpuprofile -memprofile -blockprofile"
-    " -mutexprofile -coverprofile -trace -outputdir -test.* --w --u",
-    "jest vitest": "-c -r --config --outputFile* --coverage.* --*Directory --globalSetup --setup*"
-    " --*er --reporters --transform --env* --preset --root* --project* --haste* --watchPlugins"
-    " --diff --pool* --execArgv --browser.* --*sor --*tor",
-    "kubectl": "exec run cp debug attach proxy port-forward edit plugin --kubeconfig --cache-dir"
-    " --profile-output -s --server --raw *://*",
-    "kubectl:get kubectl:describe pip:list": "-f -k --filename --kustomize",
-    "lua luajit tclsh guile racket julia Rscript R": "-e -c -E --eval* -",
-    "groovy scala octave gnuplot ghc ghci deno": "-e -c -E --eval* eval -",
-    "sqlite psql mysql m dc bc gdb lldb expect socat osascript vi vim nvim ex ed emacs": "*",
-    "less more man": "-o -O -k -P -H --log-file --lesskey* --pager --html +*",
-    "make gmake": "-f -C -I -E --file --makefile --directory --eval --include-dir *=*",
-    "mypy": "--python-executable --config-file --install-types --junit-xml --*-report --cache-dir"
-    " --shadow-file --custom-typeshed-dir",
-    "node": "-e -p -r -C - --eval --print --require --import --loader --experimental-loader --run"
-    " --env-file* --redirect-warnings --trace-event-file-pattern --test-reporter* --cpu-prof*"
-    " --heap* --build-snapshot --openssl-config --report* --diagnostic-dir --inspect*",
-    "npm": "ru* ur* ex* fix x t t[es]* st* res* edit -c --call --script-shell --node-options"
-    " --*config --registry --prefix -C --git --editor --*er --init* --@* --*proxy *:*/*",
-    "perl": "-e -E -i -M -m -I -d -x -C -",
-    "php": "-r -B -R -E -F -d -c -a -S -z -",
-    "pylint flake8 pyright bandit isort": "-o -c -p --rcfile --load-plugins --init-hook --output*"
-    " --config* --append-config --pythonpath --createstub --settings-* --sp --venv*",
-    "tox nox pre-commit": "exec e -c -x -f --override --conf* --workdir --root --noxfile --config"
-    " --result-json --report --envdir --*pythons try-repo devenv",
-    "pip": "-C --target -t --root --prefix --report --log --python --src --cache-dir"
-    " --config-settings --cert -i --*index* --find-l* --proxy *://*",
-    "pnpm yarn bun": "-* run exec x dlx test start node create",
-    "poetry:build python:build uv:build": "-o --out* -C --config-setting*",
-    "poetry": "-C -P --directory --project",
-    "prettier": "--write -w --plugin --config --cache*",
-    "pytest py.test": "-p -o -c -config-file -override-ini -*dir -basetemp --junit* -debug"
-    " -pastebin -*log -log-file -tx -px -cov-report -cov-config -pdbcls -html --json*",
-    "python pypy": "-c -m -i -",
-    "nm objdump rg strings": "--pre --hostname-bin --plugin",
-    "rsync scp sftp": "-e -o -F -S -D -M --rsh --rsync-path --log-file --*-dir --remove-source*"
-    " --del* --write-batch --only-write-batch",
-    "ruby": "-e -i -r -x -S -I -C -",
-    "ruff": "--fix* --unsafe-fixes --add-noqa --output-file -o --config --cache-dir",
-    "sed gsed": "-e -f -i -l -s --expression --file --in-place --line-length",
-    "sort": "-o -T --output --compress-program --temporary-directory",
-    "shuf tree strace ltrace": "-o -R --output",
-    "ssh": "-o -F -E -I -J -L -R -D -w -W -S",
-    "tar bsdtar": "-I -F --use-compress-program --to-command --checkpoint-action --info-script"
-    " --new-volume-script --rsh-command --rmt-command --index-file --volno-file",
-    "tsc": "--out* --declarationDir --tsBuild* --generate* --p --project --b --build @*",
-    "uv": "run tool x pip -p --python --directory --project --config-file --script --*index* -i -f"
-    " --find-l* *://*",
-    "wget": "-O -o -a -e -i -P -U --output-* --append-output --execute --input-file --config"
-    " --directory-prefix --use-askpass --post-file --body-file --save-* --warc-* --rejected-log",
-    "yq": "-i -s --inplace --in-place --split-exp*",
-    "zip unzip 7z": "-T -d -O -b -m --unzip-command --temp-path --logfile-path",
-}
+OPTIONS: Final[Mapping[str, str]] = tomllib.loads(
+    Path(__file__).with_name("options.toml").read_text(encoding="utf-8")
+)
 """Options, and words as globs, that write a file or run a program, by program or subcommand."""
 
 SCRIPTS: Final[Mapping[str, str]] = {
