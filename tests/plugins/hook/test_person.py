@@ -14,7 +14,8 @@ from tests.plugins.hook.hooked import Workspace
 
 from toolstile import ConfigurationError, Host
 from toolstile_plugins.hook import person
-from toolstile_plugins.hook.person import MARKS, refuse_agents
+from toolstile_plugins.hook.person import refuse_agents
+from toolstile_plugins.hook.processes import MARKS
 
 pytestmark = pytest.mark.slow
 
