@@ -28,6 +28,7 @@ from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.support.text import cut, legible
 from toolstile_plugins.adapters.shared import TOKEN, foreign_tool, importing, question
 from toolstile_plugins.dialects.parse import opened
+from toolstile_plugins.hook.agents import ClaudeCode
 from toolstile_plugins.hook.open_calls import Dispatch, OpenCalls, Place, ToolFailed
 
 with importing("claude-agent"):
@@ -49,17 +50,7 @@ with importing("claude-agent"):
 
 SERVER: Final = "toolstile"
 """The name of our server in `mcp_servers`."""
-READ: Final = (
-    *("Glob", "Grep", "ListAgents", "ListMcpResourcesTool", "Read", "ReadMcpResourceTool"),
-    *("TaskOutput", "ToolSearch", "WebFetch", "WebSearch"),
-)
-WRITE: Final = ("Edit", "NotebookEdit", "TodoWrite", "Write")
-BUILT_IN: Final = (
-    *READ,
-    *WRITE,
-    *("Agent", "AskUserQuestion", "Bash", "EnterPlanMode", "EnterWorktree", "ExitPlanMode"),
-    *("ExitWorktree", "Monitor", "SendMessage", "Skill", "Task", "TaskStop", "Workflow"),
-)
+BUILT_IN: Final = (*ClaudeCode.categories,)
 """The names of Claude Code's own tools."""
 
 Theirs = Iterable[str] | Mapping[str, Mapping[str, Any]] | ClaudeAgentOptions
@@ -152,7 +143,7 @@ def foreign_tools(theirs: Theirs = BUILT_IN) -> list[ForeignTool]:
             name,
             f"{name}, a tool of Claude Code.",
             schemas.get(name, {"type": "object"}),
-            category="read" if name in READ else "write" if name in WRITE else "side_effect",
+            category=ClaudeCode.categories.get(name, "side_effect"),
             timeout=None,
         )
         for name in names

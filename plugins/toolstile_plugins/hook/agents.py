@@ -17,7 +17,7 @@ from toolstile_hookspecs.tools import Category
 if TYPE_CHECKING:
     from toolstile_plugins.hook.open_calls import Place
 
-Kind = Literal["before", "after", "batch", "end", "settings", "other"]
+Kind = Literal["before", "after", "batch", "end", "stop", "gone", "settings", "other"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,9 @@ class Event:
     """An event of an agent; calls have a tool, its arguments and an id.
 
     Attributes:
-        kind: `before` and `after` a call, after the calls of a `batch`, at the `end` of a turn, an
-            agent or a session, before changed `settings` count, or `other`.
+        kind: `before` and `after` a call, after the calls of a `batch`, at the `end` of a sub-agent
+            or before a prompt, when the main agent will `stop`, when the session is `gone`, before
+            changed `settings` count, or `other`.
         name: Its name in the agent.
         session: The id of the session.
         agent: The id of the sub-agent; "" for the main agent.
@@ -34,7 +35,6 @@ class Event:
         types: Whether the agent can type into a running command without an event.
         asks: Whether the agent can ask the person at its terminal, `defer` whether it can end its
             run until the call is approved.
-        ends: Whether the whole session ends, `is_stop` whether the main agent ends its turn.
         again: Whether the turn was kept from its end before.
         text: The last words of the turn.
         given_id: The id that the agent gave to the call; "" without one.
@@ -61,8 +61,6 @@ class Event:
     types: bool = False
     asks: bool = False
     defers: bool = False
-    ends: bool = False
-    is_stop: bool = False
     again: bool = False
     text: str = ""
     ids: tuple[str, ...] = ()
@@ -99,23 +97,8 @@ class Decision:
 
 NOTHING: Final = Decision()
 
-READ: Final = (
-    *("BashOutput", "CronList", "Glob", "Grep", "LS", "ListAgents", "ListMcpResourcesTool", "LSP"),
-    *("NotebookRead", "Read", "ReadMcpResourceTool", "TaskGet", "TaskList", "TaskOutput"),
-    *("ToolSearch", "WebFetch", "WebSearch"),
-)
-WRITE: Final = (
-    *("Edit", "MultiEdit", "NotebookEdit", "TaskCreate", "TaskUpdate", "TodoWrite", "Write"),
-)
-BUILT_IN: Final = (
-    *READ,
-    *WRITE,
-    *("Agent", "AskUserQuestion", "Bash", "EnterPlanMode", "EnterWorktree", "ExitPlanMode"),
-    *("ExitWorktree", "KillShell", "Monitor", "SendMessage", "Skill", "SlashCommand", "Task"),
-    *("TaskStop", "Workflow"),
-)
-"""The names of Claude Code's own tools, also of older versions."""
-
+_HOMES: Final = {"CLAUDE_CONFIG_DIR": ".claude", "CODEX_HOME": ".codex", "GEMINI_CLI_HOME": ""}
+"""The variables that name the folders of agents, and the usual places beneath the home."""
 _PATH: Final = {"type": "string", "format": "path"}
 _TEXT: Final = {"type": "string"}
 ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -149,9 +132,13 @@ _EXIT_CODE: Final = re.compile(
 )
 
 
-def category_of(name: str) -> Category:
-    """Return the category of a tool of Claude Code, `side_effect` for an unknown tool."""
-    return "read" if name in READ else "write" if name in WRITE else "side_effect"
+def _named(*, read: str, write: str, side_effect: str) -> dict[str, Category]:
+    """Return the categories of tools by their names."""
+    return {
+        **dict.fromkeys(read.split(), "read"),
+        **dict.fromkeys(write.split(), "write"),
+        **dict.fromkeys(side_effect.split(), "side_effect"),
+    }
 
 
 def stand_in(name: str, agent: str, category: Category, **more: Any) -> ForeignTool:
@@ -171,6 +158,8 @@ class Agent:
     name: ClassVar[str]
     title: ClassVar[str]
     program: ClassVar[str]
+    files: ClassVar[Mapping[str, str]]
+    """The files of its hooks, by scopes."""
     scope: ClassVar = "project"
     """The place of its hooks that `toolstile init` proposes."""
     categories: ClassVar[Mapping[str, Category]]
@@ -189,7 +178,10 @@ class Agent:
 
     def settings_file(self, scope: str, project: Path) -> Path:
         """Return the file of its hooks for a project, the user or the machine."""
-        raise NotImplementedError
+        if scope not in self.files:
+            raise ConfigurationError(f"{self.title} runs the hooks of the user alone. Use --user.")
+        homes = {name: os.environ.get(name) or Path.home() / _HOMES[name] for name in _HOMES}
+        return Path(self.files[scope].format(project=project, **homes))
 
     def probe(self, folder: Path) -> dict[str, Any]:
         """Return an event of a harmless call."""
@@ -224,8 +216,6 @@ class Agent:
             response=data.get("tool_response"),
             error=data.get("error"),
             interrupted=bool(data.get("is_interrupt")),
-            ends=name == "SessionEnd",
-            is_stop=name == "Stop",
             text=data.get("last_assistant_message") or "",
             again=bool(data.get("stop_hook_active")),
             ids=tuple(call["tool_use_id"] for call in data.get("tool_calls", ())),
@@ -263,24 +253,29 @@ class ClaudeCode(Agent):
     title = "Claude Code"
     program = "claude"
     refusing: ClassVar = {"onFailure": "block"}
-    categories: ClassVar = {name: category_of(name) for name in BUILT_IN}
+    files: ClassVar = {
+        "managed": "/etc/claude-code/managed-settings.json",
+        "project": "{project}/.claude/settings.json",
+        "user": "{CLAUDE_CONFIG_DIR}/settings.json",
+    }
+    categories: ClassVar = _named(  # also of older versions
+        read="BashOutput CronList Glob Grep LS ListAgents ListMcpResourcesTool LSP NotebookRead"
+        " Read ReadMcpResourceTool TaskGet TaskList TaskOutput ToolSearch WebFetch WebSearch",
+        write="Edit MultiEdit NotebookEdit TaskCreate TaskUpdate TodoWrite Write",
+        side_effect="Agent AskUserQuestion Bash EnterPlanMode EnterWorktree ExitPlanMode"
+        " ExitWorktree KillShell Monitor SendMessage Skill SlashCommand Task TaskStop Workflow",
+    )
     EVENTS: ClassVar = {
         "PreToolUse": "before",
         "PostToolUse": "after",
         "PostToolUseFailure": "after",
         "PostToolBatch": "batch",
         "UserPromptSubmit": "end",
-        "Stop": "end",
+        "Stop": "stop",
         "SubagentStop": "end",
-        "SessionEnd": "end",
+        "SessionEnd": "gone",
         "ConfigChange": "settings",
     }
-
-    def settings_file(self, scope: str, project: Path) -> Path:
-        if scope == "managed":
-            return Path("/etc/claude-code/managed-settings.json")
-        user = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
-        return (user if scope == "user" else project / ".claude") / "settings.json"
 
     def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
         event = super().read(data, variables)
@@ -300,21 +295,21 @@ class Codex(Agent):
 
     name = program = "codex"
     title = "Codex"
+    files: ClassVar = {"user": "{CODEX_HOME}/hooks.json"}
     scope = "user"
     note = "Codex runs these hooks once you trust them: it asks when it starts."
-    categories: ClassVar = {
-        **dict.fromkeys(("Bash", "apply_patch", "write_stdin"), "side_effect"),
-        **dict.fromkeys(("close_agent", "resume_agent", "send_input"), "side_effect"),
-        **dict.fromkeys(("spawn_agent", "wait_agent"), "side_effect"),
-        **dict.fromkeys(("view_image", "web_search", "get_goal", "request_user_input"), "read"),
-        **dict.fromkeys(("create_goal", "update_goal", "update_plan"), "write"),
-    }
+    categories: ClassVar = _named(
+        read="view_image web_search get_goal request_user_input",
+        write="create_goal update_goal update_plan",
+        side_effect="Bash apply_patch write_stdin close_agent resume_agent send_input spawn_agent"
+        " wait_agent",
+    )
     EVENTS: ClassVar = {
         "PreToolUse": "before",
         "PostToolUse": "after",
         "UserPromptSubmit": "end",
-        "Stop": "end",
-        "SessionEnd": "end",
+        "Stop": "stop",
+        "SessionEnd": "gone",
     }
 
     def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
@@ -327,41 +322,33 @@ class Codex(Agent):
             return arguments
         return {**arguments, "command": _NOTING.format(arguments["command"])}
 
-    def settings_file(self, scope: str, project: Path) -> Path:  # noqa: ARG002 - the base's
-        if scope != "user":
-            raise ConfigurationError(f"{self.title} runs the hooks of the user alone. Use --user.")
-        return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex", "hooks.json")
-
 
 class GeminiCli(Agent):
     """Gemini CLI: its calls have no ids, and failures of commands stand in their texts."""
 
     name = program = "gemini"
     title = "Gemini CLI"
+    files: ClassVar = {
+        "managed": "/etc/gemini-cli/settings.json",
+        "project": "{project}/.gemini/settings.json",
+        "user": "{GEMINI_CLI_HOME}/.gemini/settings.json",
+    }
     own = "mcp_toolstile_"
     second = 1000
-    categories: ClassVar = {
-        **dict.fromkeys(("activate_skill", "invoke_agent", "run_shell_command"), "side_effect"),
-        **dict.fromkeys(("glob", "google_web_search", "grep_search", "list_directory"), "read"),
-        **dict.fromkeys(("read_file", "read_many_files", "search_file_content"), "read"),
-        **dict.fromkeys(("list_background_processes", "read_background_output"), "read"),
-        **dict.fromkeys(("ask_user", "enter_plan_mode", "exit_plan_mode", "web_fetch"), "read"),
-        **dict.fromkeys(("complete_task", "replace", "save_memory", "update_topic"), "write"),
-        **dict.fromkeys(("write_file", "write_todos"), "write"),
-    }
+    categories: ClassVar = _named(
+        read="glob google_web_search grep_search list_directory read_file read_many_files"
+        " search_file_content list_background_processes read_background_output ask_user"
+        " enter_plan_mode exit_plan_mode web_fetch",
+        write="complete_task replace save_memory update_topic write_file write_todos",
+        side_effect="activate_skill invoke_agent run_shell_command",
+    )
     EVENTS: ClassVar = {
         "BeforeTool": "before",
         "AfterTool": "after",
         "BeforeAgent": "end",
-        "AfterAgent": "end",
-        "SessionEnd": "end",
+        "AfterAgent": "stop",
+        "SessionEnd": "gone",
     }
-
-    def settings_file(self, scope: str, project: Path) -> Path:
-        if scope == "managed":
-            return Path("/etc/gemini-cli/settings.json")
-        home = os.environ.get("GEMINI_CLI_HOME") or Path.home()
-        return Path(home if scope == "user" else project, ".gemini/settings.json")
 
     def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
         event = super().read(data, variables)
@@ -375,7 +362,6 @@ class GeminiCli(Agent):
             event,
             id=id_of(event.tool, event.arguments),
             error=None if error is None else str(error),
-            is_stop=event.name == "AfterAgent",
             text=data.get("prompt_response") or "",
         )
 

@@ -38,6 +38,7 @@ from toolstile_hookspecs import (
     ToolCall,
     ToolContext,
 )
+from toolstile_hookspecs.services.approval_store import OPEN, Question, QuestionState
 from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.agent.guidance.prompt_guidance import Guidance
 from toolstile_plugins.hook.agents import (
@@ -59,8 +60,10 @@ from toolstile_plugins.hook.protection import Protection
 from toolstile_plugins.hook.sandboxed import fault_of, sandboxed
 from toolstile_plugins.hook.settings import HookSettings
 from toolstile_plugins.hook.survey import note_call
-from toolstile_plugins.hook.waiting import question_of, resume
 from toolstile_plugins.hook.watch import FILES, TURN, WatchedFiles, turn_of
+from toolstile_plugins.inbox import Inbox
+from toolstile_plugins.inbox.inbox import told_later
+from toolstile_plugins.inbox.resumption import Due, claimed
 from toolstile_plugins.undo import UndoStore
 
 log = logging.getLogger("toolstile.hook")
@@ -190,7 +193,7 @@ class Helper:
         event = replace(event, client=client)
         self._agents[event.session] = event.process
         if self._folder is not None:
-            note_session(self._folder, event.session, event.process, ends=event.ends)
+            note_session(self._folder, event.session, event.process, ends=event.kind == "gone")
             if event.kind == "before" and event.given_id:
                 note_call(self._folder, event)
         try:
@@ -223,12 +226,13 @@ class Helper:
             refused = bool(self._calls.places()) or switches_off(agent, Path(event.file))
             return Decision(verdict="block", reason=_SETTINGS) if refused else NOTHING
         left = [(event.session, event.agent, id_) for id_ in event.ids]
-        if event.kind == "end":
-            whose = (event.session,) if event.ends else (event.session, event.agent)
-            left = self._calls.places(*whose)
+        if event.kind in {"end", "stop"}:
+            left = self._calls.places(event.session, event.agent)
+        elif event.kind == "gone":
+            left = self._calls.places(event.session)
         await self._calls.close(left, DecisionUnknownError(_NO_END))
         self._put_back(at_terminal=event.asks)
-        return await self._end_of_turn(event) if event.is_stop else NOTHING
+        return await self._end_of_turn(event) if event.kind == "stop" else NOTHING
 
     async def _before(self, agent: Agent, event: Event) -> Decision:
         # Gemini CLI has no ids, and a later call with the same arguments is another call.
@@ -236,13 +240,13 @@ class Helper:
         turn = {TURN: event.turn} if event.turn else {}
         call = ToolCall(event.tool, event.arguments, id=id_, provider_id=event.given_id, meta=turn)
         tools = self._executor(agent, event)
-        waits = question_of(tools, call)
+        waits = _question_of(tools, call)
         if isinstance(waits, str):
             return self._waits(event, f"{event.tool} waits for a person's approval. {waits}")
 
         async def dispatch(call: ToolCall, run: ForeignCall) -> Outcome:
             if waits is not None:
-                return await resume(tools, waits, call, run)
+                return await _resume(tools, waits, call, run)
             return await tools.adispatch(call, using=run)
 
         if not self._calls.places():
@@ -369,6 +373,40 @@ class Helper:
         """Let the agent ask the person at its terminal: a refused call gets no end."""
         self._asked[request.call.id] = " ".join(request.reasons)
         return replace(ApprovalAnswer.approve(), by="the agent's terminal")
+
+
+def _question_of(tools: ExecutorHandle, call: ToolCall) -> str | Due | None:
+    """Return the answer to the question of a call; if it still waits, a text for the model.
+
+    A call that is made again has the same id, or the same tool and arguments in its session.
+    """
+    inbox = tools.resources.get(Inbox, None)
+    if inbox is None:
+        return None
+    open_ = inbox.store.questions(OPEN, session_id=tools.session.id)
+    for question in open_:
+        if not question.owner and _is_same(inbox, question, call):
+            if question.state_at(inbox.clock.now()) is QuestionState.WAITING:
+                return told_later(question)
+            return next(claimed(inbox, [question]), None)
+    return None
+
+
+def _is_same(inbox: Inbox, question: Question, call: ToolCall) -> bool:
+    if question.call_id == call.id:
+        return True
+    made = inbox.seal.call_of(question).call
+    return made.name == call.name and json.loads(str(made.arguments)) == call.arguments
+
+
+async def _resume(tools: ExecutorHandle, due: Due, call: ToolCall, run: ForeignCall) -> Outcome:
+    """Dispatch a call with the answer to its question, and close the question."""
+    inbox = tools.resources.get(Inbox)
+    call = replace(call, id=due.sealed.id)
+    try:
+        return await tools.aresume(call, due.sealed.token, due.answer, using=run)
+    finally:
+        inbox.store.end(due.question.ticket, due.end)
 
 
 def reached(tool: Tool[Any, Any], context: ToolContext, *, watches: bool) -> list[str] | None:

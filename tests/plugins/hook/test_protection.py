@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolstile import Host
-from toolstile_plugins.hook.agents import Event, category_of, stand_in
+from toolstile_plugins.hook.agents import ClaudeCode, Event, stand_in
 from toolstile_plugins.hook.protection import Protection, _starts_agent
 
 CHANGES = [
@@ -120,7 +120,7 @@ def protection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prot
 
 
 def fault(protection: Protection, tmp_path: Path, name: str, **arguments: str) -> str | None:
-    tool = stand_in(name, "Claude Code", category_of(name))
+    tool = stand_in(name, "Claude Code", ClaudeCode.categories[name])
     cwd = str(tmp_path / "work")
     event = Event(kind="before", name="", session="", cwd=cwd, tool=name, arguments=arguments)
     return protection._fault(tool, event)
