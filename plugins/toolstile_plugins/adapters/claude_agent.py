@@ -28,8 +28,8 @@ from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.support.text import cut, legible
 from toolstile_plugins.adapters.shared import TOKEN, foreign_tool, importing, question
 from toolstile_plugins.dialects.parse import opened
-from toolstile_plugins.hook.agents import ClaudeCode
-from toolstile_plugins.hook.open_calls import Dispatch, OpenCalls, Place, ToolFailed
+from toolstile_plugins.hook.agents import ClaudeCode, Decision, Event
+from toolstile_plugins.hook.open_calls import Dispatch, OpenCalls, ToolFailed
 
 with importing("claude-agent"):
     from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, ResultMessage
@@ -40,9 +40,6 @@ with importing("claude-agent"):
         HookInput,
         HookJSONOutput,
         McpSdkServerConfig,
-        PostToolUseFailureHookInput,
-        PostToolUseHookInput,
-        PreToolUseHookInput,
         SyncHookJSONOutput,
     )
     from mcp.server import Server
@@ -50,7 +47,8 @@ with importing("claude-agent"):
 
 SERVER: Final = "toolstile"
 """The name of our server in `mcp_servers`."""
-BUILT_IN: Final = (*ClaudeCode.categories,)
+_CLAUDE: Final = ClaudeCode()
+BUILT_IN: Final = (*_CLAUDE.categories,)
 """The names of Claude Code's own tools."""
 
 Theirs = Iterable[str] | Mapping[str, Mapping[str, Any]] | ClaudeAgentOptions
@@ -143,7 +141,7 @@ def foreign_tools(theirs: Theirs = BUILT_IN) -> list[ForeignTool]:
             name,
             f"{name}, a tool of Claude Code.",
             schemas.get(name, {"type": "object"}),
-            category=ClaudeCode.categories.get(name, "side_effect"),
+            category=_CLAUDE.categories.get(name, "side_effect"),
             timeout=None,
         )
         for name in names
@@ -311,15 +309,15 @@ class SessionCalls:
             self._stops[_same(call)] = str(error)
             return Read(cut(legible(str(error))), is_error=True)
 
-    async def _before_own(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
+    async def _before_own(self, event: Event) -> SyncHookJSONOutput:
         """Pause the session for a call that a person must approve."""
-        call = _call(data)
-        if (answered := self.answers.pop(_place(data), None)) is not None:
+        call = _call(event)
+        if (answered := self.answers.pop(_place(event), None)) is not None:
             self._known[_same(call)] = answered
             return {}
         repeated = self._repeatable.pop(_key(call.name, call.arguments), None)
         if repeated is not None:
-            return self._defer(data, repeated)
+            return self._defer(event, repeated)
         # Another call is dispatched after the hooks and the permissions of others.
         offered = self.tools.prompt.tools(self.tools.session)
         if not any(tool.name == call.name and tool.requires_confirmation for tool in offered):
@@ -327,110 +325,97 @@ class SessionCalls:
         ended = await self._ended(call)
         if isinstance(ended, Outcome):
             if ended.status is Status.PENDING:
-                return self._defer(data, ended)
+                return self._defer(event, ended)
             ended = Read(ended.text, ended.is_error)
         self._known[_same(call)] = ended
         return {}
 
     # --- Their tools
 
-    async def _admit(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
+    async def _admit(self, event: Event) -> SyncHookJSONOutput:
         """Let Claude Code make a call, perhaps with edited arguments, or reject it."""
-        call, answered = _call(data), self.answers.pop(_place(data), None)
+        call, answered = _call(event), self.answers.pop(_place(event), None)
         try:
             foreign_tool(self.tools, call.name, f"foreign_tools([{call.name!r}, ...])")
         except DefinitionError as error:
-            return _deny(str(error))
+            return _deny(event, str(error))
         dispatch: Dispatch = lambda call, run: self._dispatched(call, answered, run)  # noqa: E731
         try:
-            begun = await self._open.begin(_open_place(data), call, dispatch)
+            begun = await self._open.begin(event.place, call, dispatch)
         except Exception as error:  # noqa: BLE001 - it ends the session, which is another process
-            return _stop(str(error)) | _deny(str(error))
+            return _stop(str(error)) | _deny(event, str(error))
         if not isinstance(begun, Outcome):
-            return {} if begun == call.arguments else _decide(updatedInput=begun)
+            same = begun == call.arguments
+            return {} if same else _answer(event, Decision(arguments=begun))
         if begun.status is Status.PENDING:
-            return self._defer(data, begun)
+            return self._defer(event, begun)
         if begun.success:  # a ledger or a recording has answered
-            return _deny(f"{call.name} was done before and did not run again: {begun.text}")
-        return _deny(begun.text)
+            text = f"{call.name} was done before and did not run again: {begun.text}"
+            return _deny(event, text)
+        return _deny(event, begun.text)
 
     # --- Hooks
 
     async def _before(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
-        data = cast("PreToolUseHookInput", given)
-        session_id, call_id = place = _place(data)
+        event = _event(given)
+        session_id, call_id = place = _place(event)
         decided = self._decided[place] = asyncio.get_running_loop().create_future()
         try:
             if self._deferred.get(session_id) == call_id:  # the session continues
                 del self._deferred[session_id]
                 self.paused.pop(place, None)
-            is_own = data["tool_name"].startswith(PREFIX)
-            return await (self._before_own(data) if is_own else self._admit(data))
+            is_own = event.tool.startswith(PREFIX)
+            return await (self._before_own(event) if is_own else self._admit(event))
         finally:
             decided.set_result(None)
 
     async def _hold(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         """Reject a waiting call if Claude Code ignores `defer`, as it does without streaming."""
-        place = _place(given)
+        event = _event(given)
+        place = _place(event)
         if (decided := self._decided.pop(place, None)) is not None:
             await decided
         if (waits := self.paused.get(place)) is None:
             return {}
-        reason = waits.question["question"]
-        return _decide(permissionDecision="ask", permissionDecisionReason=reason)
+        return _answer(event, Decision(verdict="ask", reason=waits.question["question"]))
 
-    def _defer(self, data: PreToolUseHookInput, outcome: Outcome) -> SyncHookJSONOutput:
-        session_id, call_id = place = _place(data)
-        if "agent_id" in data:
-            return _deny(
-                f"{outcome.text} A subagent cannot wait: leave that call to the main agent."
-            )
+    def _defer(self, event: Event, outcome: Outcome) -> SyncHookJSONOutput:
+        session_id, call_id = place = _place(event)
+        if event.agent:
+            why = "A subagent cannot wait: leave that call to the main agent."
+            return _deny(event, f"{outcome.text} {why}")
         if self._deferred.setdefault(session_id, call_id) != call_id:
-            return _deny(f"{outcome.text} Another call is waiting: retry this one after that.")
-        name, arguments = data["tool_name"], data["tool_input"]
+            why = "Another call is waiting: retry this one after that."
+            return _deny(event, f"{outcome.text} {why}")
         self.paused[place] = Paused(
-            session_id, call_id, name, arguments, question(outcome), outcome.call.id
+            session_id, call_id, event.tool, event.arguments, question(outcome), outcome.call.id
         )
-        return _decide(permissionDecision="defer", permissionDecisionReason=outcome.text)
+        return _answer(event, Decision(verdict="defer", reason=outcome.text))
 
     async def _after(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         """End a call with its result; tell the model if the result is not kept."""
-        data = cast("PostToolUseHookInput | PostToolUseFailureHookInput", given)
-        response: Any = None
-        error: Exception | None = None
-        if data["hook_event_name"] == "PostToolUse":
-            response = data["tool_response"]
-        else:
-            error = ToolFailed(data["error"])
+        event = _event(given)
+        error = None if event.error is None else ToolFailed(event.error)
         try:
             outcome = await self._open.end(
-                _open_place(data),
-                response,
-                error=error,
-                is_cancelled=bool(data.get("is_interrupt")),
+                event.place, event.response, error=error, is_cancelled=event.interrupted
             )
         except Exception as raised:  # noqa: BLE001 - it ends the session, which is another process
             return _stop(str(raised))
         if outcome is None:
-            why = _taken(self._stops, _same(_call(data)))
+            why = _taken(self._stops, _same(_call(event)))
             return {} if why is None else _stop(why)
         if outcome.is_error and not isinstance(outcome.event.error, ToolFailed):
-            return {"decision": "block", "reason": outcome.text}
-        if outcome.success and outcome.result.value != response:  # a plugin has replaced it
-            output = {"hookEventName": "PostToolUse", "updatedToolOutput": outcome.result.value}
-            return {"hookSpecificOutput": cast("Any", output)}
-        return {}
+            return _answer(event, Decision(verdict="block", reason=outcome.text))
+        # A plugin may have replaced the result.
+        replaced = outcome.success and outcome.result.value != event.response
+        return _answer(event, Decision(output=outcome.result.value)) if replaced else {}
 
     async def _end_left(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
-        data = cast("Mapping[str, Any]", given)
-        session_id, agent = whose = data["session_id"], data.get("agent_id") or ""
-        if data["hook_event_name"] == "UserPromptSubmit":  # the session waits no longer
-            self._deferred.pop(session_id, None)
-        if data["hook_event_name"] == "PostToolBatch":
-            left = [(session_id, agent, call["tool_use_id"]) for call in data.get("tool_calls", ())]
-        else:
-            left = self._open.places(*whose)
-        await self._open.close(left)
+        event = _event(given)
+        if event.name == "UserPromptSubmit":  # the session waits no longer
+            self._deferred.pop(event.session, None)
+        await self._open.close(self._open.left_at(event))
         return {}
 
     @asynccontextmanager
@@ -445,22 +430,17 @@ class SessionCalls:
                 await self._open.close(self._open.places())
 
 
-def _place(given: HookInput) -> _Place:
-    data = cast("PreToolUseHookInput", given)
-    return data["session_id"], data["tool_use_id"]
+def _event(given: HookInput) -> Event:
+    return _CLAUDE.read(cast("Mapping[str, Any]", given))
 
 
-def _open_place(
-    data: PreToolUseHookInput | PostToolUseHookInput | PostToolUseFailureHookInput,
-) -> Place:
-    return data["session_id"], data.get("agent_id") or "", data["tool_use_id"]
+def _place(event: Event) -> _Place:
+    return event.session, event.id
 
 
-def _call(
-    data: PreToolUseHookInput | PostToolUseHookInput | PostToolUseFailureHookInput,
-) -> ToolCall:
-    name = data["tool_name"].removeprefix(PREFIX)
-    return _identified(name, data["tool_input"], data["tool_use_id"], f"{data['session_id']}/")
+def _call(event: Event) -> ToolCall:
+    name = event.tool.removeprefix(PREFIX)
+    return _identified(name, event.arguments, event.id, f"{event.session}/")
 
 
 def _identified(name: str, arguments: dict[str, Any], id_: str, session: str = "") -> ToolCall:
@@ -484,12 +464,12 @@ def _key(name: str, arguments: Any) -> str:
     return f"{name} {json.dumps(arguments, sort_keys=True)}"
 
 
-def _decide(**decision: Any) -> SyncHookJSONOutput:
-    return {"hookSpecificOutput": cast("Any", {"hookEventName": "PreToolUse", **decision})}
+def _answer(event: Event, decision: Decision) -> SyncHookJSONOutput:
+    return cast("SyncHookJSONOutput", _CLAUDE.answer(event, decision))
 
 
-def _deny(reason: str) -> SyncHookJSONOutput:
-    return _decide(permissionDecision="deny", permissionDecisionReason=reason)
+def _deny(event: Event, reason: str) -> SyncHookJSONOutput:
+    return _answer(event, Decision(verdict="deny", reason=reason))
 
 
 def _stop(reason: str) -> SyncHookJSONOutput:

@@ -9,15 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from toolstile_hookspecs import ConfigurationError, ForeignTool
 from toolstile_hookspecs.tools import Category
 
-if TYPE_CHECKING:
-    from toolstile_plugins.hook.open_calls import Place
-
 Kind = Literal["before", "after", "batch", "end", "stop", "gone", "settings", "other"]
+
+Place = tuple[str, str, str]
+"""A session, an agent in it ("" for the main one), and the id of a call: forks of a session and
+its agents have equal ids."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,7 @@ class Decision:
 
 
 NOTHING: Final = Decision()
+_NONE: Final[Mapping[str, str]] = {}
 
 _HOMES: Final = {"CLAUDE_CONFIG_DIR": ".claude", "CODEX_HOME": ".codex", "GEMINI_CLI_HOME": ""}
 """The variables that name the folders of agents, and the usual places beneath the home."""
@@ -199,7 +201,7 @@ class Agent:
         for name, category in self.categories.items():
             yield stand_in(name, self.title, category)
 
-    def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
+    def read(self, data: Mapping[str, Any], variables: Mapping[str, str] = _NONE) -> Event:
         """Return an event, from its JSON and the variables of its hook."""
         name = data["hook_event_name"]
         return Event(
@@ -221,7 +223,7 @@ class Agent:
             ids=tuple(call["tool_use_id"] for call in data.get("tool_calls", ())),
             file=data.get("file_path", ""),
             transcript=data.get("transcript_path") or "",
-            process=int(variables["CLAUDE_PID"] or 0),
+            process=int(variables.get("CLAUDE_PID") or 0),
         )
 
     def noting(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
@@ -229,11 +231,16 @@ class Agent:
         return arguments
 
     def write(self, event: Event, decision: Decision) -> str:
+        """Return the answer to an event as text; empty if there is nothing to say."""
+        answer = self.answer(event, decision)
+        return json.dumps(answer) if answer else ""
+
+    def answer(self, event: Event, decision: Decision) -> dict[str, Any]:
         """Return the answer to an event; empty if there is nothing to say."""
         specific: dict[str, Any] = {}
         if event.kind != "before":
             if decision.verdict == "block":
-                return json.dumps({"decision": "block", "reason": decision.reason})
+                return {"decision": "block", "reason": decision.reason}
             if decision.output is not None:
                 specific["updatedToolOutput"] = decision.output
             if decision.context:
@@ -241,8 +248,8 @@ class Agent:
         elif decision.verdict:
             specific["permissionDecision"] = decision.verdict
             specific["permissionDecisionReason"] = decision.reason
-            if decision.arguments is not None:
-                specific["updatedInput"] = decision.arguments
+        if decision.arguments is not None:
+            specific["updatedInput"] = decision.arguments
         return _specific(event, specific)
 
 
@@ -277,9 +284,9 @@ class ClaudeCode(Agent):
         "ConfigChange": "settings",
     }
 
-    def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
+    def read(self, data: Mapping[str, Any], variables: Mapping[str, str] = _NONE) -> Event:
         event = super().read(data, variables)
-        at_terminal = variables["CLAUDE_CODE_ENTRYPOINT"] == "cli"
+        at_terminal = variables.get("CLAUDE_CODE_ENTRYPOINT") == "cli"
         return replace(
             event,
             asks=at_terminal and not event.agent,
@@ -312,7 +319,7 @@ class Codex(Agent):
         "SessionEnd": "gone",
     }
 
-    def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
+    def read(self, data: Mapping[str, Any], variables: Mapping[str, str] = _NONE) -> Event:
         event = super().read(data, variables)
         failed = _NOTED.search(str(event.response)) if event.tool == "Bash" else None
         return replace(event, types=True, error=failed and failed[0].strip())
@@ -350,7 +357,7 @@ class GeminiCli(Agent):
         "SessionEnd": "gone",
     }
 
-    def read(self, data: Mapping[str, Any], variables: Mapping[str, str]) -> Event:
+    def read(self, data: Mapping[str, Any], variables: Mapping[str, str] = _NONE) -> Event:
         event = super().read(data, variables)
         response: Mapping[str, Any] = data.get("tool_response") or {}
         # Gemini adds its lines after the output, which may look like them.
@@ -365,10 +372,10 @@ class GeminiCli(Agent):
             text=data.get("prompt_response") or "",
         )
 
-    def write(self, event: Event, decision: Decision) -> str:
+    def answer(self, event: Event, decision: Decision) -> dict[str, Any]:
         if decision.verdict in {"deny", "block"}:
             refusal = "deny" if event.kind == "before" else "block"
-            return json.dumps({"decision": refusal, "reason": decision.reason})
+            return {"decision": refusal, "reason": decision.reason}
         specific: dict[str, Any] = {}
         if decision.arguments is not None:
             specific["tool_input"] = decision.arguments
@@ -382,10 +389,8 @@ def id_of(tool: str, arguments: Mapping[str, Any]) -> str:
     return sha256(json.dumps([tool, arguments], sort_keys=True).encode()).hexdigest()
 
 
-def _specific(event: Event, answer: Mapping[str, Any]) -> str:
-    if not answer:
-        return ""
-    return json.dumps({"hookSpecificOutput": {"hookEventName": event.name, **answer}})
+def _specific(event: Event, answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event.name, **answer}} if answer else {}
 
 
 AGENTS: Final[Mapping[str, Agent]] = {

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +23,11 @@ from toolstile_plugins.hook.install import (
     command_for,
     diff_of,
     installed,
+    missing,
     note_installed,
     read_settings,
     text_of,
     text_with_hook,
-    with_hook,
     without_hook,
     write_hook,
     write_settings,
@@ -48,27 +48,13 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         StateError: The event is not JSON, or others can reach the state.
     """
     try:
-        return _run(host, args)
+        return _RUN[args.what](host, args)
     except PermissionError as error:
         raise StateError(f"{error}.") from error
 
 
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    if args.what == "serve":
-        return serve(host, Path.cwd())
-    if args.what == "test":
-        return _test(host, AGENTS[args.agent])
-    if args.what == "sandbox":
-        return sandboxed.run_command(host, args)
-    if args.what == "doctor":
-        return _doctor(args)
-    agent = AGENTS[args.agent]
-    file = agent.settings_file(args.scope or "project", Path.cwd())
-    return _install(args, agent, file) if args.what == "install" else _uninstall(args, file)
-
-
-def _install(args: argparse.Namespace, agent: Agent, file: Path) -> int:
-    before = text_of(file)
+def _install(_: HostHandle, args: argparse.Namespace) -> int:
+    agent, file, before = _settings_of(args)
     after = text_with_hook(agent, file, before)
     if after == before:
         tell(args, f"{file} has the hook already.", {"file": str(file), "changed": False})
@@ -80,8 +66,8 @@ def _install(args: argparse.Namespace, agent: Agent, file: Path) -> int:
     return 0
 
 
-def _uninstall(args: argparse.Namespace, file: Path) -> int:
-    text = text_of(file)
+def _uninstall(_: HostHandle, args: argparse.Namespace) -> int:
+    file, text = _settings_of(args)[1:]
     settings, noted = read_settings(file, text), installed().get(str(file))
     left: str | None = None
     if noted is not None and text == noted["after"]:
@@ -99,6 +85,12 @@ def _uninstall(args: argparse.Namespace, file: Path) -> int:
     return 0
 
 
+def _settings_of(args: argparse.Namespace) -> tuple[Agent, Path, str | None]:
+    agent = AGENTS[args.agent]
+    file = agent.settings_file(args.scope or "project", Path.cwd())
+    return agent, file, text_of(file)
+
+
 def _show(args: argparse.Namespace, file: Path, before: str | None, after: str | None) -> None:
     changes = diff_of(file, before, after)
     wire = {"file": str(file), "changed": before != after, "diff": "\n".join(changes)}
@@ -108,7 +100,7 @@ def _show(args: argparse.Namespace, file: Path, before: str | None, after: str |
 # --- doctor and test
 
 
-def _doctor(args: argparse.Namespace) -> int:
+def _doctor(_: HostHandle, args: argparse.Namespace) -> int:
     """Run each installed command on an event, and tell whether it answers."""
     status = 0
     notes = installed()
@@ -116,12 +108,10 @@ def _doctor(args: argparse.Namespace) -> int:
         show_line("No hook is installed. Install one: toolstile hook install claude-code")
     for place, noted in notes.items():
         file, agent = Path(place), AGENTS[noted["agent"]]
-        wanted = with_hook(agent, {})["hooks"]
-        there: Mapping[str, list[object]] = read_settings(file, text_of(file)).get("hooks", {})
-        missing = [name for name, (group,) in wanted.items() if group not in there.get(name, ())]
-        faults = [f"no line for {name}" for name in missing]
+        settings = read_settings(file, text_of(file))
+        faults = [f"no line for {name}" for name in missing(agent, settings)]
         probe = agent.probe(Path.cwd())
-        groups: list[Any] = [*there.get(probe["hook_event_name"], ())]
+        groups: list[Any] = settings.get("hooks", {}).get(probe["hook_event_name"], [])
         lines = [str(hook["command"]) for group in groups for hook in group.get("hooks", ())]
         line = next((each for each in lines if SCRIPT.name in each), "exit 1")
         began = time.monotonic()
@@ -155,8 +145,8 @@ def answered(
     )
 
 
-def _test(host: HostHandle, agent: Agent) -> int:
-    head = "\0".join([agent.name, *(os.environ.get(name, "") for name in PASSED)])
+def _test(host: HostHandle, args: argparse.Namespace) -> int:
+    head = "\0".join([args.agent, *(os.environ.get(name, "") for name in PASSED)])
     event = sys.stdin.buffer.read()
     try:
         json.loads(event)
@@ -165,3 +155,13 @@ def _test(host: HostHandle, agent: Agent) -> int:
     answer = asyncio.run(Helper(host, Path.cwd()).once(head, event))
     show_line(answer or "Nothing: the agent's own permissions decide.")
     return 0
+
+
+_RUN: Final[Mapping[str, Callable[[Any, Any], int]]] = {
+    "doctor": _doctor,
+    "install": _install,
+    "sandbox": sandboxed.run_command,
+    "serve": lambda host, _: serve(host, Path.cwd()),
+    "test": _test,
+    "uninstall": _uninstall,
+}

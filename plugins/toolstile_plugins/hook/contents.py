@@ -18,7 +18,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from toolstile_hookspecs import ConflictError
 from toolstile_plugins.sqlite_file import connected
@@ -26,12 +26,13 @@ from toolstile_plugins.undo.settings import UndoSettings
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Store
 from toolstile_plugins.vfs.backends.disk.descriptors import Pin
-from toolstile_plugins.vfs.nodes import Stamp, stamp_of
+from toolstile_plugins.vfs.diff import state_of
+from toolstile_plugins.vfs.nodes import PERMISSIONS, Stamp, stamp_of
+from toolstile_plugins.vfs.reversal import MODE, TIMED
 
 MOST_PATHS: Final = 20_000
 """The most paths that are watched, because each command looks at all of them twice."""
-NOT_KEPT: Final = "?"
-"""The content of a state, before size and time, if the file is too large or cannot be read."""
+TOO_MANY: Final = f"the workspace has more than {MOST_PATHS:,} paths, or too many bytes"
 _TRIES: Final = 3
 _GIT_SECONDS: Final = 30
 _GIT_STATE: Final = (
@@ -41,25 +42,15 @@ _GIT_STATE: Final = (
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS contents (digest TEXT PRIMARY KEY, data BLOB);
 CREATE TABLE IF NOT EXISTS ignored (path TEXT PRIMARY KEY);
-CREATE TABLE IF NOT EXISTS paths (
-    path TEXT PRIMARY KEY, kind TEXT, mode INTEGER, content TEXT, stamp TEXT);
+CREATE TABLE IF NOT EXISTS paths (path TEXT PRIMARY KEY, state TEXT, stamp TEXT);
 CREATE TABLE IF NOT EXISTS calls (
     id TEXT PRIMARY KEY, entry TEXT, note TEXT, named INTEGER, shared INTEGER);
-CREATE TABLE IF NOT EXISTS before (
-    id TEXT, path TEXT, kind TEXT, mode INTEGER, content TEXT, PRIMARY KEY (id, path));
+CREATE TABLE IF NOT EXISTS before (id TEXT, path TEXT, state TEXT, PRIMARY KEY (id, path));
 """
 
 
 class TooMany(Exception):
     """The workspace has too many paths or bytes to keep before each command."""
-
-
-class State(NamedTuple):
-    """The state of a path."""
-
-    kind: Literal["file", "directory", "link"]
-    mode: int
-    content: str = ""  # the SHA-256 of a file, or the text of a link; see `NOT_KEPT`
 
 
 class OpenCall(NamedTuple):
@@ -72,9 +63,11 @@ class OpenCall(NamedTuple):
     shared: bool = False  # whether another call may have changed some of its paths
 
 
-_Seen = tuple[State | None, Stamp | None]
-Changed = Mapping[str, tuple[State | None, State | None]]
-"""The states of paths before a call and now; None for absence."""
+State = str | None
+"""The state of a path as the reverse of a call has it; None for absence."""
+Changed = Mapping[str, tuple[State, State]]
+"""The states of paths before a call and now."""
+_Seen = tuple[State, Stamp | None]
 
 
 class Contents:
@@ -94,9 +87,9 @@ class Contents:
 
     def _load(self) -> None:
         rows = self._database.execute("SELECT * FROM paths")
-        self._index: dict[str, tuple[State, Stamp | None]] = {
-            path: (State(kind, mode, content), Stamp(*json.loads(stamp)) if stamp else None)
-            for path, kind, mode, content, stamp in rows
+        self._index: dict[str, _Seen] = {
+            path: (state, Stamp(*json.loads(stamp)) if stamp else None)
+            for path, state, stamp in rows
         }
         self._ignored = {path for (path,) in self._database.execute("SELECT path FROM ignored")}
 
@@ -147,10 +140,9 @@ class Contents:
         with self._changing():
             if not call.named:
                 self._look()
-            found: dict[str, tuple[State | None, State | None]] = {}
-            statement = "SELECT path, kind, mode, content FROM before WHERE id = ? ORDER BY path"
-            for path, *fields in self._database.execute(statement, (call.id,)).fetchall():
-                before = State(*fields) if fields[0] else None
+            found: dict[str, tuple[State, State]] = {}
+            statement = "SELECT path, state FROM before WHERE id = ? ORDER BY path"
+            for path, before in self._database.execute(statement, (call.id,)).fetchall():
                 # Of a command, the look has just read each path.
                 known = None if call.named else self._index.get(path)
                 now = known[0] if known else self._seen(path, (before, None))[0]
@@ -171,10 +163,12 @@ class Contents:
                 state = self._seen(path)[0]
                 for other in commands:
                     if not self._note(other, path, state):
-                        self._share(other)
+                        self._share([other])
             if not self.open_calls():
-                used = "SELECT content FROM paths"
-                self._database.execute(f"DELETE FROM contents WHERE digest NOT IN ({used})")  # noqa: S608 - constant
+                self._database.execute(
+                    "DELETE FROM contents WHERE digest NOT IN "
+                    "(SELECT substr(state, 1, 64) FROM paths)"  # the digits of a SHA-256
+                )
 
     def open_calls(self) -> list[OpenCall]:
         """Return the calls that have begun and not ended, in this process or an earlier one."""
@@ -183,22 +177,23 @@ class Contents:
 
     def data(self, state: State) -> bytes | None:
         """Return the content of a file; None if it is not kept."""
+        digest = (state or "").partition(MODE)[0]
         with self._lock:
             statement = "SELECT data FROM contents WHERE digest = ?"
-            found: Any = self._database.execute(statement, (state.content,)).fetchone()
+            found: Any = self._database.execute(statement, (digest,)).fetchone()
             return None if found is None else found[0]
 
     def _commands(self) -> list[str]:
         return [id_ for (id_,) in self._database.execute("SELECT id FROM calls WHERE NOT named")]
 
-    def _note(self, id_: str, path: str, before: State | None) -> bool:
+    def _note(self, id_: str, path: str, before: State) -> bool:
         """Note the state before a call unless one is noted; return whether none was."""
-        statement = "INSERT OR IGNORE INTO before VALUES (?, ?, ?, ?, ?)"
-        row = (id_, path, *(before or (None, None, None)))
-        return self._database.execute(statement, row).rowcount == 1
+        statement = "INSERT OR IGNORE INTO before VALUES (?, ?, ?)"
+        return self._database.execute(statement, (id_, path, before)).rowcount == 1
 
-    def _share(self, id_: str) -> None:
-        self._database.execute("UPDATE calls SET shared = 1 WHERE id = ?", (id_,))
+    def _share(self, ids: list[str]) -> None:
+        for id_ in ids:
+            self._database.execute("UPDATE calls SET shared = 1 WHERE id = ?", (id_,))
 
     # --- looking at the workspace ---
 
@@ -208,17 +203,13 @@ class Contents:
         found = dict(islice(self._walk(ignored), MOST_PATHS + 1))
         size = sum(each.st_size for each in found.values() if each.st_size <= self._limits.file)
         if len(found) > MOST_PATHS or size > self._limits.most:
-            raise TooMany
-        index = dict(self._index)
-        commands = self._commands()
-        rows: list[tuple[Any, ...]] = []
+            raise TooMany(TOO_MANY)
+        index, commands = dict(self._index), self._commands()
         for path in [*found, *(index.keys() - found.keys())]:
             state, stamp = known = index.get(path, (None, None))
             # A path that the walk leaves out now, because of a new rule of git, stays watched.
             status = found.get(path)
-            if status is not None and stamp == stamp_of(status):
-                continue
-            if status is not None and state == ("directory", stat.S_IMODE(status.st_mode), ""):
+            if status is not None and (stamp == stamp_of(status) or state == _directory(status)):
                 continue
             now = self._seen(path, known)
             if now == known:
@@ -227,15 +218,15 @@ class Contents:
                 index.pop(path, None)
                 self._database.execute("DELETE FROM paths WHERE path = ?", (path,))
             else:
-                index[path] = now[0], now[1]
-                rows.append((path, *now[0], json.dumps(now[1]) if now[1] else None))
+                index[path] = now
+                row = (path, now[0], json.dumps(now[1]) if now[1] else None)
+                self._database.execute("INSERT OR REPLACE INTO paths VALUES (?, ?, ?)", row)
             # A file that git has ignored until now may be older than the command.
             if now[0] == state or (state is None and self._was_ignored(path)):
                 continue
-            noted = [self._note(id_, path, state) for id_ in commands]
-            for id_ in commands if len(commands) > 1 and any(noted) else ():
-                self._share(id_)
-        self._database.executemany("INSERT OR REPLACE INTO paths VALUES (?, ?, ?, ?, ?)", rows)
+            noted = [id_ for id_ in commands if self._note(id_, path, state)]
+            if noted and len(commands) > 1:
+                self._share(commands)
         if ignored != self._ignored:
             self._database.execute("DELETE FROM ignored")
             self._database.executemany(
@@ -250,23 +241,23 @@ class Contents:
         except OSError:
             return known
 
-    def _read(self, path: str) -> _Seen:  # noqa: PLR0911 - one for each kind
+    def _read(self, path: str) -> _Seen:
         """Return the state of a path, and the stamp that identifies it; keep its content."""
-        state: State | None = None
+        state: State = None
         for _ in range(_TRIES):
             node = self._store.look(path)
             if node is None or node.kind == "other":
                 return None, None
+            mode = f"{MODE}{(node.mode or 0) & PERMISSIONS:o}"
             if node.kind == "directory":
-                return State("directory", node.mode or 0), None
+                return f"directory{mode}", None
             pin = node.version
             assert isinstance(pin, Pin)  # noqa: S101 - of a store on disk
             if node.content is None:
-                return State("link", 0, node.target), pin.stamp
+                return state_of(node), pin.stamp
             # If a change could leave the times as they are, the next look reads the file again.
             stamp = pin.stamp if pin.digest is None else None
-            mode = node.mode or 0
-            state = State("file", mode, f"{NOT_KEPT}{node.content.size} {pin.stamp.mtime_ns}")
+            state = f"{node.content.size}{TIMED}{pin.stamp.mtime_ns}{mode}"
             if node.content.size > self._limits.file:
                 return state, stamp
             try:
@@ -274,10 +265,10 @@ class Contents:
             except ConflictError:
                 continue
             except OSError:
-                return state, None
+                break
             digest = hashlib.sha256(data).hexdigest()
             self._database.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (digest, data))
-            return State("file", mode, digest), stamp
+            return f"{digest}{mode}", stamp
         return state, None
 
     def _walk(self, ignored: set[str]) -> Iterator[tuple[str, os.stat_result]]:
@@ -330,3 +321,9 @@ class Contents:
                 check=False,
             )
         return "" if done is None or done.returncode else os.fsdecode(done.stdout)
+
+
+def _directory(status: os.stat_result) -> State:
+    """Return the state of a directory; an empty one for anything else."""
+    is_directory = stat.S_ISDIR(status.st_mode)
+    return f"directory{MODE}{status.st_mode & PERMISSIONS:o}" if is_directory else ""

@@ -225,12 +225,7 @@ class Helper:
             # While a call runs, the agent itself may have changed them.
             refused = bool(self._calls.places()) or switches_off(agent, Path(event.file))
             return Decision(verdict="block", reason=_SETTINGS) if refused else NOTHING
-        left = [(event.session, event.agent, id_) for id_ in event.ids]
-        if event.kind in {"end", "stop"}:
-            left = self._calls.places(event.session, event.agent)
-        elif event.kind == "gone":
-            left = self._calls.places(event.session)
-        await self._calls.close(left, DecisionUnknownError(_NO_END))
+        await self._calls.close(self._calls.left_at(event), DecisionUnknownError(_NO_END))
         self._put_back(at_terminal=event.asks)
         return await self._end_of_turn(event) if event.kind == "stop" else NOTHING
 

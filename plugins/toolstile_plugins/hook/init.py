@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Timer
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TextIO
 
 from toolstile_hookspecs import ConfigurationError, HostHandle
 from toolstile_hookspecs.support.process import new_id
 from toolstile_hookspecs.support.text import extra_remedy, printable
-from toolstile_plugins.hook.agents import ARGUMENTS, Agent
+from toolstile_plugins.hook.agents import AGENTS, ARGUMENTS, Agent
 from toolstile_plugins.hook.client import folder_of, private
 from toolstile_plugins.hook.commands import answered
-from toolstile_plugins.hook.install import diff_of, text_of
+from toolstile_plugins.hook.install import (
+    diff_of,
+    hooked,
+    text_of,
+    text_with_hook,
+    write_hook,
+    write_settings,
+)
 from toolstile_plugins.hook.person import refuse_agents
-from toolstile_plugins.hook.proposals import Proposal, Survey
-from toolstile_plugins.hook.survey import hooked
+from toolstile_plugins.hook.protection import configuration
+from toolstile_plugins.mcp.cli import CLIENTS
+from toolstile_plugins.mcp.wrap.files import OURS, WRAPPED, content_of, wrapping, write_wrapped
 from toolstile_plugins.screen import agrees, show_line
 
 _FAILED: Final = 1
 _LIBRARIES: Final = {"commands": "tree_sitter_bash", "inbox": "cryptography", "mcp": "mcp"}
 """The modules of extras."""
 _LONGEST: Final = 30.0
+_PROOF: Final = "proof.txt"
 _NOTHING: Final = (
     "Nothing to govern was found here: no coding agent, no server of an MCP client, and no agent "
     "framework. Name an agent: toolstile hook install claude-code. Or put a server behind rules: "
@@ -38,6 +53,34 @@ _NOTHING: Final = (
 _AT_HOME: Final = (
     "This is your home directory, which also has the state of Toolstile. Run `toolstile init` in "
     "the directory of a project."
+)
+_FRAMEWORKS: Final = {
+    "agents": "OpenAI Agents",
+    "claude_agent_sdk": "Claude Agent SDK",
+    "langchain": "LangChain",
+    "llm": "llm",
+    "pydantic_ai": "pydantic-ai",
+}
+"""The frameworks that have an adapter, by their modules."""
+_IN_CODE: Final = (
+    "Installed here: {names}. A program governs the tools of its agent with one line: `governed` "
+    "of the framework's module in toolstile_plugins.adapters."
+)
+_RULES: Final = """\
+# The commands of agents. `toolstile policy explain --command 'git push'` shows a verdict.
+[[policies]]
+kind = "command"
+tools = ["Bash", "run_shell_command"]
+preset = "{preset}"
+"""
+_PASSING: Final = """\
+# The server is wrapped, and the wrapper asks.
+[tools."{name}"]
+requires_confirmation = false
+"""
+_IN_GIT: Final = (
+    "{file} is in git, and its new lines name programs of this machine. Do not commit them: on "
+    "another machine the agent would refuse each call."
 )
 Wire = dict[str, Any]
 
@@ -76,6 +119,136 @@ def run_command(_: HostHandle, args: argparse.Namespace) -> int:
         _report(survey, changes, proofs)
     is_proved = all(proof["refused"] for proof in proofs)
     return 0 if is_proved and (args.dry_run or not is_left) else _FAILED
+
+
+# --- Proposals
+
+
+class Proposal(NamedTuple):
+    """A change of a file, and the extras that it needs."""
+
+    title: str
+    file: Path
+    before: str | None
+    after: str
+    write: Callable[[], object]
+    extras: tuple[str, ...]
+
+
+@dataclass
+class Survey:
+    """The agents and the servers of MCP clients here, with proposals, and notes on the rest.
+
+    The rules come first, so that no call passes without them.
+    """
+
+    project: Path
+    preset: str
+    proposals: list[Proposal] = field(default_factory=list[Proposal])
+    notes: list[str] = field(default_factory=list[str])
+    agents: dict[Agent, Path] = field(default_factory=dict[Agent, Path])
+    servers: list[str] = field(default_factory=list[str])
+    _passing: list[str] = field(default_factory=list[str])
+    """Globs of the tools of wrapped servers in governed agents."""
+
+    def look(self) -> None:
+        """Find everything; raise `ConfigurationError` if the settings of an agent are broken."""
+        self.agents = {agent: file for agent, file, _ in hooked(self.project)}
+        for agent in AGENTS.values():
+            scopes = {"user", "project"}.intersection(agent.files)
+            folders = [agent.settings_file(scope, self.project).parent for scope in scopes]
+            if shutil.which(agent.program) or any(folder.is_dir() for folder in folders):
+                file = agent.settings_file(agent.scope, self.project)
+                self.agents.setdefault(agent, file)
+        texts = {file.resolve(): self._hook(agent, file) for agent, file in self.agents.items()}
+        for client, name in CLIENTS.items():
+            file = self.project / Path(name).expanduser()
+            if file.is_file():
+                owner = "claude-code" if client == "claude-user" else client
+                self._wrap(file, texts, AGENTS.get(owner))
+        if self.agents:
+            self._configure()
+        if frameworks := [_FRAMEWORKS[module] for module in _FRAMEWORKS if find_spec(module)]:
+            self.notes.append(_IN_CODE.format(names=", ".join(frameworks)))
+
+    def _hook(self, agent: Agent, file: Path) -> str:
+        """Propose the hook of an agent, and return its settings with it."""
+        before = text_of(file)
+        after = text_with_hook(agent, file, before)
+        if before != after:
+            write = partial(write_hook, agent, file, before, after)
+            title = f"The hook of {agent.title}"
+            self.proposals.append(Proposal(title, file, before, after, write, ("inbox",)))
+            self.notes += [agent.note] if agent.note else []
+            self.notes += [_IN_GIT.format(file=file)] if _is_in_git(file) else []
+        return after
+
+    def _wrap(self, named: Path, texts: Mapping[Path, str], agent: Agent | None) -> None:
+        """Propose to wrap the servers in a client's file; `texts` are settings with our hook."""
+        try:
+            file, now = content_of(named)
+            before = texts.get(file, now.decode())
+            found = wrapping(before, file)
+        except ConfigurationError as error:
+            self.notes.append(str(error))
+            return
+        for name, why in found.left.items():
+            if why == WRAPPED:
+                self.servers.append(name)
+            elif why != OURS:
+                self.notes.append(f"{name} in {named} stays unchanged, because {why}.")
+        if names := [change.name for change in found.changes]:
+            self.servers += names
+            title, write = "MCP servers", partial(write_wrapped, file, before.encode(), found)
+            self.proposals.append(Proposal(title, named, before, found.text, write, ("mcp",)))
+        if agent in self.agents:
+            wrapped = {*names, *(name for name, why in found.left.items() if why == WRAPPED)}
+            plain = (re.sub(r"[^A-Za-z0-9_-]", "_", name) for name in sorted(wrapped))
+            self._passing += [f"{agent.own.replace('toolstile', name)}*" for name in plain]
+
+    def _configure(self) -> None:
+        """Propose the missing parts of the configuration."""
+        file, data = configuration(self.project)
+        if not (missing := "\n".join(self._missing(data))):
+            return
+        before = text_of(file) or ""
+        after = f"{before.rstrip()}\n\n{missing}" if before.strip() else missing
+        after = re.sub(r"\r?\n", "\r\n", after) if "\r\n" in before else after
+        is_valid = file == self.project / "toolstile.toml"
+        try:
+            tomllib.loads(after.removeprefix("\ufeff"))
+        except ValueError:
+            is_valid = False
+        if not is_valid:
+            self.notes.append(f"Add these lines to {file} yourself:\n{missing}")
+            return
+        write = partial(write_settings, file, after)
+        proposal = Proposal("The rules", file, before, after, write, ("commands", "inbox"))
+        self.proposals.insert(0, proposal)
+
+    def _missing(self, data: Mapping[str, Any]) -> Iterator[str]:
+        place, home = folder_of(str(self.project)), f"{Path.home()}/"
+        place = f"~/{place.removeprefix(home)}" if place.startswith(home) else place
+        plugins = data.get("plugins", {})
+        if not data.get("policies"):
+            yield _RULES.format(preset=self.preset)
+        if not {"inbox", "database"} & plugins.keys():
+            path = json.dumps(f"{place}/inbox.db", ensure_ascii=False)
+            yield f"[plugins.inbox]\npath = {path}\n"
+        if "record" not in plugins:
+            path = json.dumps(f"{place}/records", ensure_ascii=False)
+            yield f"[plugins.record]\nfolder = {path}\n"
+        for name in self._passing:
+            if name not in data.get("tools", {}):
+                yield _PASSING.format(name=name)
+
+
+def _is_in_git(file: Path) -> bool:
+    with suppress(OSError):
+        words = ["git", "-C", str(file.parent), "ls-files", "--error-unmatch", file.name]
+        done = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 - fixed words
+        return done.returncode == 0
+    return False
 
 
 def _check_extras(proposals: list[Proposal]) -> None:
@@ -146,39 +319,30 @@ def _proof_of(agent: Agent, file: Path) -> Wire:
 
 def _proof_of_wrapping() -> Wire:
     """Call a tool that writes through `toolstile wrap`, with our own server in an empty folder."""
-    client = {"name": "toolstile init", "version": "1"}
-    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
-    call = {"name": "write_file", "arguments": {"path": "proof.txt", "content": ""}}
-    said: list[Wire] = [
-        {"id": 1, "method": "initialize", "params": begin},
-        {"method": "notifications/initialized"},
-        {"id": "proof", "method": "tools/call", "params": call},
-    ]
-    ours = [sys.executable, "-I", "-m", "toolstile"]
+    # The question of the call is for no person, so it is kept with the folder alone.
     with (
-        # The question of the call is for no person, so it is kept with the folder alone.
         TemporaryDirectory() as folder,
         TemporaryDirectory() as state,
-        subprocess.Popen(  # noqa: S603 - our own
-            [*ours, "wrap", "--name", "proof", "--", *ours, "mcp", "--workspace", folder],
-            cwd=folder,
-            env={**os.environ, "XDG_STATE_HOME": state},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ) as wrapper,
+        Path(os.devnull).open("w") as log,
     ):
-        assert wrapper.stdin is not None and wrapper.stdout is not None  # noqa: S101, PT018 - pipes
-        limit = Timer(_LONGEST, wrapper.kill)
-        limit.start()
-        for each in said:
-            wrapper.stdin.write(f"{json.dumps({'jsonrpc': '2.0', **each})}\n")
-        wrapper.stdin.flush()
-        answers: Iterator[Wire] = map(json.loads, wrapper.stdout)
-        found = (each.get("result", {}) for each in answers if each.get("id") == "proof")
-        result: Wire = next(found, Wire())
-        limit.cancel()
-        is_refused = result.get("isError") is True and not Path(folder, "proof.txt").exists()
-    text = " ".join(str(part.get("text")) for part in result.get("content", ()))
-    return {"by": "A client", "call": "write_file", "refused": is_refused, "reason": text}
+        try:
+            is_error, reason = asyncio.run(_called(folder, state, log))
+        except Exception as error:  # noqa: BLE001 - of a wrapper that does not work
+            is_error, reason = False, str(error)
+        is_refused = is_error and not Path(folder, _PROOF).exists()
+    return {"by": "A client", "call": "write_file", "refused": is_refused, "reason": reason}
+
+
+async def _called(folder: str, state: str, log: TextIO) -> tuple[bool, str]:
+    import mcp  # late, because it belongs to an extra
+
+    ours = [sys.executable, "-I", "-m", "toolstile"]
+    words = [*ours[1:], "wrap", "--name", "proof", "--", *ours, "mcp", "--workspace", folder]
+    environment = {**os.environ, "XDG_STATE_HOME": state}
+    server = mcp.StdioServerParameters(command=ours[0], args=words, env=environment, cwd=folder)
+    wrapper = mcp.stdio_client(server, errlog=log)
+    async with mcp.Client(wrapper, read_timeout_seconds=_LONGEST) as client:
+        result = await client.call_tool("write_file", {"path": _PROOF, "content": ""})
+    return bool(result.is_error), " ".join(
+        str(getattr(part, "text", "")) for part in result.content
+    )

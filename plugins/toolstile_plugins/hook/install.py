@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import printable
-from toolstile_plugins.hook.agents import Agent
+from toolstile_plugins.hook.agents import AGENTS, Agent
 from toolstile_plugins.hook.client import private, state_folder
 from toolstile_plugins.hook.person import INSTALLED
 
@@ -120,14 +121,31 @@ def write_hook(agent: Agent, file: Path, before: str | None, after: str) -> None
     write_settings(file, after)
 
 
+def missing(agent: Agent, settings: Mapping[str, Any]) -> list[str]:
+    """Return the events for which an agent's settings have no line of ours."""
+    there, wanted = settings.get("hooks", {}), with_hook(agent, {})["hooks"]
+    return [name for name, (group,) in wanted.items() if group not in there.get(name, ())]
+
+
+def hooked(project: Path) -> Iterator[tuple[Agent, Path, bool]]:
+    """Yield the agents with our hook: their settings, and whether all lines are there."""
+    for agent in AGENTS.values():
+        for scope in agent.files:
+            with suppress(ConfigurationError, OSError):  # doctor reports broken settings
+                file = agent.settings_file(scope, project)
+                settings = read_settings(file, text_of(file))
+                if without_hook(settings) != settings:
+                    yield agent, file, not missing(agent, settings)
+
+
 def switches_off(agent: Agent, file: Path) -> bool:
     """Tell whether changed settings would switch our hook off."""
     try:
         settings = read_settings(file, text_of(file))
     except (OSError, ValueError):
         return True
-    lost = str(file) in installed() and with_hook(agent, settings) != settings
-    return lost or bool(settings.get("disableAllHooks"))
+    lost = str(file) in installed() and missing(agent, settings)
+    return bool(lost or settings.get("disableAllHooks"))
 
 
 def installed() -> dict[str, Any]:

@@ -11,10 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from toolstile_hookspecs import Cancellation, ForeignCall, Outcome, ToolCall, ToolContext
+from toolstile_plugins.hook.agents import Event, Place
 
-Place = tuple[str, str, str]
-"""A session, an agent in it ("" for the main one), and the id of a call: forks of a session and
-its agents have equal ids."""
 Dispatch = Callable[[ToolCall, ForeignCall], Awaitable[Outcome]]
 
 
@@ -115,6 +113,14 @@ class OpenCalls:
     def id_at(self, place: Place) -> str:
         """Return the id of the open call at a place, empty if there is none."""
         return self._open[place].id if place in self._open else ""
+
+    def left_at(self, event: Event) -> list[Place]:
+        """Return the places of the calls that an event ends: they will not be reported any more."""
+        if event.kind == "batch":
+            return [(event.session, event.agent, id_) for id_ in event.ids]
+        if event.kind in {"end", "stop"}:
+            return self.places(event.session, event.agent)
+        return self.places(event.session) if event.kind == "gone" else []
 
     def places(self, *whose: str) -> list[Place]:
         """Return the places of the open calls: of all, of a session, or of an agent in it."""

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import dropwhile
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from toolstile_hookspecs import (
     DefinitionError,
@@ -153,23 +153,15 @@ class Protection:
 
     def _fault(self, tool: Tool[Any, Any], event: Event) -> str | None:
         for name, value in event.arguments.items():
-            use = use_of(name, [])
-            if use == "path" and isinstance(value, str):
+            if use_of(name, []) == "path" and isinstance(value, str):
                 path = _resolved(event.cwd, value)
+                writes = tool.category != "read"
                 if self._is_secret(path) or (
-                    tool.category != "read" and (self._governs(path) or _in_repository(path))
+                    writes and (self._governs(path) or _in_repository(path))
                 ):
                     return _REFUSED.format(tool=event.tool, path=value)
-            elif use == "command":
-                # A list of words stands for its line.
-                text = (
-                    value
-                    if isinstance(value, str)
-                    else " ".join(map(str, cast("list[object]", value)))
-                )
-                if (why := self._fault_of_line(text, event)) is not None:
-                    return why
-        return None
+        faults = (self._fault_of_line(line, event) for line in _lines_of(event))
+        return next(filter(None, faults), None)
 
     def _fault_of_line(self, line: str, event: Event) -> str | None:
         plain = _QUOTES.sub("", line)
@@ -182,7 +174,8 @@ class Protection:
         for words, writes in (*_plainly(lines), *_parsed(line)):
             if self._decides(words):
                 return _COMMAND
-            for word, path in _meant(folders, words):
+            meant = ((word, at) for each in folders for word in words for at in _paths(each, word))
+            for word, path in meant:
                 if self._is_secret(path) or ((writes or not _reads(words)) and self.names(path)):
                     return _REFUSED.format(tool=event.tool, path=word)
             if words[:1] in (["cd"], ["pushd"]) and len(words) > 1:
@@ -234,9 +227,8 @@ class Protection:
         """Keep the governing files as they are before the first of the calls that run."""
         self._kept = {file: _bytes(file) for file in self._governing}
         if folder is not None:
-            (folder / _RECORD).write_text(
-                ascii({str(file): self._kept[file] for file in self._kept})
-            )
+            kept = {str(file): content for file, content in self._kept.items()}
+            (folder / _RECORD).write_text(ascii(kept))
 
     def load(self, folder: Path) -> None:
         """Read the files that a helper had kept which was killed while calls ran."""
@@ -315,14 +307,8 @@ def _parsed(line: str) -> Iterator[Command]:
             yield [word.text for word in (*command.words, *command.assignments)] + targets, writes
 
 
-def _meant(folders: Sequence[str], words: Iterable[str]) -> Iterator[tuple[str, Path]]:
-    """Yield the words of a command, with the paths that each may stand for."""
-    for folder in folders:
-        for word in words:
-            yield from ((word, path) for path in _paths(folder, word))
-
-
 def _paths(cwd: str, word: str) -> Iterator[Path]:
+    """Yield the paths that a word of a command may stand for."""
     word = re.sub(r"\$\{?HOME\}?|^~(?=/|$)", lambda _: os.path.expanduser("~"), word)  # noqa: PTH111
     word = re.sub(r"\$\{?PWD\}?", lambda _: cwd, word)
     pattern = re.sub(r"\{[^/]*\}|\$\w+|\$$", "*", word)
@@ -338,10 +324,16 @@ def _reads(words: Sequence[str]) -> bool:
     return not words or words[0] in _READERS
 
 
+def _lines_of(event: Event) -> Iterator[str]:
+    """Yield the lines of a shell in a call; a list of words stands for its line."""
+    for name, value in event.arguments.items():
+        if use_of(name, []) == "command":
+            yield value if isinstance(value, str) else " ".join(map(str, value))
+
+
 def _starts_agent(event: Event) -> bool:
     """Tell whether a command may run an agent: under any settings, or to change its own."""
-    lines = (text for name, text in event.arguments.items() if use_of(name, []) == "command")
-    for part in _BETWEEN.split(_QUOTES.sub("", " ".join(map(str, lines)))):
+    for part in _BETWEEN.split(_QUOTES.sub("", "\n".join(_lines_of(event)))):
         before = dropwhile(_STARTS.fullmatch, part.split())
         if next(before, "").rpartition("/")[2] in _AGENTS:
             return True

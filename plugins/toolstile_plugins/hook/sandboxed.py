@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import HostHandle, Severity, ToolstileError
-from toolstile_hookspecs.codecs import dumped
 from toolstile_hookspecs.execution.undo import UndoNote
-from toolstile_hookspecs.support.process import new_id
 from toolstile_plugins.hook.protection import Protection
 from toolstile_plugins.hook.settings import HookSettings
+from toolstile_plugins.hook.watch import land
 from toolstile_plugins.sandbox import SandboxSettings
 from toolstile_plugins.sandbox.backend import Command, SandboxUnavailable, ShellParams, backend_of
 from toolstile_plugins.sandbox.layout import HarvestError
@@ -76,7 +75,9 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         elif governs := [*_governing(Protection(host, root, protected), branch.resource, root)]:
             code, why = _FAILED, _GOVERNS.format(", ".join(governs))
         else:
-            _land(branch, UndoStore(host.settings("undo")), json.loads(args.note))
+            undo, at = UndoStore(host.settings("undo")), datetime.now(UTC)
+            until = at + timedelta(seconds=undo.settings.keep)
+            land(branch, undo, UndoNote(**json.loads(args.note), at=at, until=until))
     except (HarvestError, OSError, SandboxUnavailable, ToolstileError) as error:
         code, why = _FAILED, f"Nothing of the command was kept: {error}"
     if why:
@@ -99,12 +100,3 @@ def _governing(protection: Protection, files: Any, root: Path) -> Iterator[str]:
         beneath = place.rglob("*") if is_whole and not place.is_symlink() else ()
         if protection.names(place) or any(map(protection.names, beneath)):
             yield path
-
-
-def _land(branch: Any, undo: UndoStore, about: Mapping[str, Any]) -> None:
-    at = datetime.now(UTC)
-    note = UndoNote(**about, at=at, until=at + timedelta(seconds=undo.settings.keep))
-    branch.keep_former(f"{undo.directory}/{new_id()}", dumped(UndoNote, [note])[0])
-    branch.reverse()
-    branch.prepare_waiting()
-    branch.commit()

@@ -9,12 +9,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from toolstile_hookspecs import ConfigurationError, HostHandle, StatusPart
+from toolstile_hookspecs import HostHandle, StatusPart
 from toolstile_hookspecs.execution.undo import UNDO_TOOL
 from toolstile_hookspecs.support.text import counted
-from toolstile_plugins.hook.agents import AGENTS, Agent, Event
+from toolstile_plugins.hook.agents import Event
 from toolstile_plugins.hook.client import folder_of
-from toolstile_plugins.hook.install import read_settings, text_of, with_hook, without_hook
+from toolstile_plugins.hook.install import hooked
 from toolstile_plugins.undo.settings import UndoSettings
 from toolstile_plugins.undo.store import UndoStore
 
@@ -23,7 +23,6 @@ TOLD: Final = "status"
 _SEEN: Final = "seen"
 _MOST: Final = 20
 """The sessions whose calls are noted."""
-_SCOPES: Final = ("managed", "project", "user")
 
 
 def note_call(folder: Path, event: Event) -> None:
@@ -62,18 +61,6 @@ def _notices(folder: Path) -> Iterator[str]:
     with suppress(OSError, ValueError):
         if files and (missed := _unseen(files[-1])):
             yield f"{counted(missed, 'call')} of the last session passed no hook."
-
-
-def hooked(project: Path) -> Iterator[tuple[Agent, Path, bool]]:
-    """Yield the agents with our hook: their settings, and whether all lines are there."""
-    for agent in AGENTS.values():
-        for scope in _SCOPES:
-            # Codex has no hooks of projects; doctor reports broken settings.
-            with suppress(ConfigurationError, OSError):
-                file = agent.settings_file(scope, project)
-                settings = read_settings(file, text_of(file))
-                if without_hook(settings) != settings:
-                    yield agent, file, with_hook(agent, settings) == settings
 
 
 def reported(host: HostHandle) -> Iterator[StatusPart]:

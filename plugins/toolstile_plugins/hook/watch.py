@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import sqlite3
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,15 +22,7 @@ from toolstile_hookspecs.codecs import dumped, loaded
 from toolstile_hookspecs.execution.undo import UNDO_TOOL, UndoNote
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import make_directory, new_id
-from toolstile_plugins.hook.contents import (
-    MOST_PATHS,
-    NOT_KEPT,
-    Changed,
-    Contents,
-    OpenCall,
-    State,
-    TooMany,
-)
+from toolstile_plugins.hook.contents import Changed, Contents, OpenCall, State, TooMany
 from toolstile_plugins.hook.processes import left_by, now
 from toolstile_plugins.hook.survey import TOLD
 from toolstile_plugins.undo.store import RECORD, UndoStore
@@ -40,9 +31,8 @@ from toolstile_plugins.vfs.backends.base import shown
 from toolstile_plugins.vfs.backends.disk.operations import Steps
 from toolstile_plugins.vfs.backends.disk.store import DiskStore
 from toolstile_plugins.vfs.diff import Told
-from toolstile_plugins.vfs.nodes import PERMISSIONS
-from toolstile_plugins.vfs.reversal import MODE, TIMED, Reverse, written
-from toolstile_plugins.vfs.workspace import VirtualFilesystem
+from toolstile_plugins.vfs.reversal import MODE, Reverse, written
+from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 TURN: Final = "hook.turn"
 """The key of a call's `meta` with the agent's own id of the turn."""
@@ -54,7 +44,7 @@ Reach = Callable[[Tool[Any, Any], ToolContext], Sequence[str] | None]
 _PRIVATE: Final = 0o700
 _PATIENCE: Final = 1.0
 """Seconds that the processes of a failed command have to end."""
-_TOO_MANY: Final = f"the workspace has more than {MOST_PATHS:,} paths, or too many bytes"
+_NOT_NOTED: Final = "Call %s is not noted, so it cannot be undone."
 _UNKNOWN: Final = "it is unknown whether the tool has run to its end"
 
 log = logging.getLogger("toolstile.hook")
@@ -101,7 +91,7 @@ class WatchedFiles:
         # Opening it finishes a put back that was decided when its process died.
         store = DiskStore(self.root, steps=steps)
         self.files = VirtualFilesystem(store)
-        self.contents = Contents(store, self.root, state / "contents.sqlite", undo.settings)
+        self.contents = Contents(store, self.root, state / "states.sqlite", undo.settings)
         why = "the process that watched it was ended"
         left = [HeldCall(self, call).leave(why) for call in self.contents.open_calls()]
         self.reports = [text for text in left if text]
@@ -167,8 +157,8 @@ class WatchedFiles:
         self.steps("keeping")
         try:
             self.contents.begin(call, reached)
-        except TooMany:
-            self.status = f"Commands are not put back and cannot be undone, because {_TOO_MANY}."
+        except TooMany as error:
+            self.status = f"Commands are not put back and cannot be undone, because {error}."
             self._told.write_text(self.status)
             return None
         self.steps("kept before")
@@ -245,7 +235,7 @@ class HeldCall:
                 self._write(self._changes)
         except OSError:
             self._changes = None
-            log.exception("Call %s is not noted, so it cannot be undone.", self._note.id)
+            log.exception(_NOT_NOTED, self._note.id)
 
     def commit(self) -> None:
         """Have the note count."""
@@ -253,7 +243,7 @@ class HeldCall:
         try:
             self._keep(self._changes or {})
         except (OSError, sqlite3.Error):
-            log.exception("Call %s is not noted, so it cannot be undone.", self._note.id)
+            log.exception(_NOT_NOTED, self._note.id)
 
     def rollback(self) -> None:
         """Put the changes back, or note them and let them stay."""
@@ -275,16 +265,19 @@ class HeldCall:
         is_noted = Path(self._call.entry).exists()
         shutil.rmtree(f"{self._call.entry}.part", ignore_errors=True)
         begin = f"Nothing of {self._note.tool} ({self._note.id}) was put back, because"
+        changes: Changed | None = None
         try:
-            changes: Changed = {} if is_noted else self._files.contents.changes(self._call)
+            changes = {} if is_noted else self._files.contents.changes(self._call)
             if changes:
                 self._write(changes)
             self._keep(changes)
-        except TooMany:
+        except TooMany as error:
             self._files.contents.end(self._call)
-            return f"{begin} {_TOO_MANY}. Check the files that it may have changed."
+            why = str(error)
         except (OSError, sqlite3.Error):
-            log.exception("Call %s is not noted, so it cannot be undone.", self._note.id)
+            log.exception(_NOT_NOTED, self._note.id)
+            changes = None
+        if changes is None:
             return f"{begin} {why}. Check the files that it may have changed."
         if not changes:
             return ""
@@ -313,10 +306,7 @@ class HeldCall:
         branch = files.files.own_branch()
         try:
             back, differences = branch.undo(str(entry))
-            branch.keep_former(f"{files.undo.directory}/{new_id()}", dumped(UndoNote, [own])[0])
-            branch.reverse()
-            branch.prepare_waiting()
-            branch.commit()
+            land(branch, files.undo, own)
         except BaseException:
             branch.rollback()
             raise
@@ -332,8 +322,9 @@ class HeldCall:
         if differences:
             named = "; ".join(f"{each.name} ({each.left}, now {each.now})" for each in differences)
             told.append(f"Not put back: {named}.")
-        kinds = [{each and each.kind for each in both} for both in changes.values()]
-        if {"directory"} in kinds:
+        if any(
+            all((each or "").startswith("directory") for each in both) for both in changes.values()
+        ):
             # In directories that the command has closed, further changes are seen only now.
             seen = files.contents.changes(self._call)
             if rest := {path: seen[path] for path in seen if path not in changes}:
@@ -348,10 +339,10 @@ class HeldCall:
         entry.mkdir(_PRIVATE)
         operations: list[dict[str, Any]] = []
         for slot, (path, (before, _)) in enumerate(changes.items()):
-            if before is not None and (data := self._files.contents.data(before)) is not None:
+            if (data := self._files.contents.data(before)) is not None:
                 (entry / f"old-{slot}").write_bytes(data)
                 operations.append({"path": path, "slot": slot})
-        left = {path: _left(after) for path, (_, after) in changes.items()}
+        left = {path: after for path, (_, after) in changes.items()}
         former = {path: _former(before) for path, (before, _) in changes.items()}
         reverse = written(Reverse(left, former, str(self._files.root)))
         undo = {"note": json.loads(self._call.note), "reverse": reverse}
@@ -366,27 +357,24 @@ class HeldCall:
         self._files.contents.end(self._call, changes)
 
 
+def land(branch: WorkspaceBranch, undo: UndoStore, note: UndoNote) -> None:
+    """Commit a branch, and note its changes for an undo."""
+    branch.keep_former(f"{undo.directory}/{new_id()}", dumped(UndoNote, [note])[0])
+    branch.reverse()
+    branch.prepare_waiting()
+    branch.commit()
+
+
 def turn_of(id_: str) -> int:
     """Return a number for a turn: a new process does not know how many turns came before."""
     return int(sha256(id_.encode()).hexdigest()[:12], 16)
 
 
-def _left(state: State | None) -> str | None:
-    """Return the state that a call left, as a reverse has it."""
-    if state is None:
-        return None
-    if state.kind == "link":
-        return f"link {b64encode(os.fsencode(state.content)).decode()}"
-    mode = f"{MODE}{state.mode & PERMISSIONS:o}"
-    if state.content.startswith(NOT_KEPT):
-        return TIMED.join(state.content.removeprefix(NOT_KEPT).split()) + mode
-    return (state.content or state.kind) + mode
-
-
-def _former(state: State | None) -> Told:
+def _former(state: State) -> Told:
     """Return the state before a call, as a reverse has it; the entry has the content of a file."""
     if state is None:
         return Told(None)
-    if state.kind == "link":
-        return Told("link", None, b64encode(os.fsencode(state.content)).decode())
-    return Told(state.kind, state.mode)
+    text, _, mode = state.partition(MODE)
+    if not mode:
+        return Told("link", None, text.removeprefix("link "))
+    return Told("directory" if text == "directory" else "file", int(mode, 8))

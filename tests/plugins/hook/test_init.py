@@ -318,7 +318,7 @@ def test_without_agents_servers_and_frameworks_nothing_is_found(
     monkeypatch.chdir(hooked.folder)
     monkeypatch.setenv("HOME", str(hooked.home))
     monkeypatch.setenv("PATH", str(hooked.home))
-    monkeypatch.setattr("toolstile_plugins.hook.proposals.find_spec", lambda _: None)
+    monkeypatch.setattr("toolstile_plugins.hook.init.find_spec", lambda _: None)
     assert main(["init"]) == 2
     assert "Nothing to govern was found here" in capsys.readouterr().err
 
