@@ -192,17 +192,16 @@ class Survey:
         except ConfigurationError as error:
             self.notes.append(str(error))
             return
+        wrapped = {name for name, why in found.left.items() if why == WRAPPED}
         for name, why in found.left.items():
-            if why == WRAPPED:
-                self.servers.append(name)
-            elif why != OURS:
+            if why not in {WRAPPED, OURS}:
                 self.notes.append(f"{name} in {named} stays unchanged, because {why}.")
-        if names := [change.name for change in found.changes]:
-            self.servers += names
+        if found.changes:
+            wrapped |= {change.name for change in found.changes}
             title, write = "MCP servers", partial(write_wrapped, file, before.encode(), found)
             self.proposals.append(Proposal(title, named, before, found.text, write, ("mcp",)))
+        self.servers += wrapped
         if agent in self.agents:
-            wrapped = {*names, *(name for name, why in found.left.items() if why == WRAPPED)}
             plain = (re.sub(r"[^A-Za-z0-9_-]", "_", name) for name in sorted(wrapped))
             self._passing += [f"{agent.own.replace('toolstile', name)}*" for name in plain]
 
@@ -214,9 +213,9 @@ class Survey:
         before = text_of(file) or ""
         after = f"{before.rstrip()}\n\n{missing}" if before.strip() else missing
         after = re.sub(r"\r?\n", "\r\n", after) if "\r\n" in before else after
-        is_valid = file == self.project / "toolstile.toml"
         try:
             tomllib.loads(after.removeprefix("\ufeff"))
+            is_valid = file == self.project / "toolstile.toml"
         except ValueError:
             is_valid = False
         if not is_valid:

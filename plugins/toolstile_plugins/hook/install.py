@@ -15,7 +15,7 @@ from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.hook.agents import AGENTS, Agent
 from toolstile_plugins.hook.client import private, state_folder
-from toolstile_plugins.hook.person import INSTALLED
+from toolstile_plugins.hook.person import INSTALLED, notes_in
 
 SCRIPT: Final = Path(__file__).with_name("hook.sh")
 LIMIT: Final = 30
@@ -150,11 +150,7 @@ def switches_off(agent: Agent, file: Path) -> bool:
 
 def installed() -> dict[str, Any]:
     """Return the notes about the settings with our hook, by their files."""
-    try:
-        found: dict[str, Any] = json.loads(Path(state_folder(), INSTALLED).read_text())
-    except (OSError, ValueError):
-        return {}
-    return found
+    return notes_in(Path(state_folder(), INSTALLED))
 
 
 def note_installed(file: Path, noted: Mapping[str, Any] | None) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from pwd import getpwuid
-from typing import Final
+from typing import Any, Final
 
 from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.hook.client import state_folder
@@ -43,7 +43,7 @@ def refuse_agents(words: Sequence[str]) -> None:
 def note_session(folder: Path, session: str, process: int, *, ends: bool) -> None:
     """Note when an agent has begun a session, until the session or its process ends."""
     file = folder / SESSIONS
-    sessions = _sessions_in(file)
+    sessions = notes_in(file)
     if ends and session in sessions:
         del sessions[session]
     elif not ends and session not in sessions:
@@ -53,9 +53,10 @@ def note_session(folder: Path, session: str, process: int, *, ends: bool) -> Non
     file.write_text(json.dumps(sessions))
 
 
-def _sessions_in(file: Path) -> dict[str, list[float]]:
+def notes_in(file: Path) -> dict[str, Any]:
+    """Return the notes in a JSON file of ours; none if it is missing or broken."""
     try:
-        found: dict[str, list[float]] = json.loads(file.read_text())
+        found: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError):
         return {}
     return found
@@ -74,7 +75,7 @@ def _not_a_person() -> str:
     noted = [
         (since, agent)
         for file in files
-        for since, agent in _sessions_in(file).values()
+        for since, agent in notes_in(file).values()
         # Its process runs, and no other has taken its number.
         if (agent in known and booted + known[int(agent)].began < since)
         or (not agent and time.time() - since < _LONGEST)
