@@ -173,8 +173,6 @@ class Agent:
     """A second, in the unit of its time limits."""
     note: ClassVar = ""
     """A sentence for the person who installs the hook."""
-    heeds_grants: ClassVar = True
-    """True if it takes an `allow` without changed arguments."""
     refusing: ClassVar[Mapping[str, Any]] = {}
     """The keys of a hook that has the agent refuse the call if the hook fails."""
 

@@ -258,13 +258,11 @@ class Helper:
             self._protection.events.pop(call.id, None)
             self._put_back()
         asked = self._asked.pop(call.id, None)
-        granted = agent.heeds_grants and call.id in self._protection.granted
+        granted = call.id in self._protection.granted
         self._protection.granted.discard(call.id)
         if isinstance(begun, Outcome):
             return self._ended(event, begun)
-        note: dict[str, Any] = {"id": id_, "tool": event.tool, "provider_id": event.given_id}
-        note |= {"session_id": event.session, "turn": turn_of(event.turn) if event.turn else 0}
-        changed = self._changed(agent, event, begun, note)
+        changed = self._changed(agent, event, begun, id_)
         if asked is None and changed is None and not granted:
             return NOTHING
         if asked is None:
@@ -272,10 +270,13 @@ class Helper:
         return Decision(verdict="ask", reason=asked, arguments=changed)
 
     def _changed(
-        self, agent: Agent, event: Event, begun: dict[str, Any], note: dict[str, Any]
+        self, agent: Agent, event: Event, begun: dict[str, Any], id_: str
     ) -> dict[str, Any] | None:
         """Return the arguments that the agent must use; None for its own."""
         if self._is_sandboxed(event):
+            turn = turn_of(event.turn) if event.turn else 0
+            note: dict[str, Any] = {"id": id_, "tool": event.tool, "provider_id": event.given_id}
+            note |= {"session_id": event.session, "turn": turn}
             begun = sandboxed(begun, self._workspace, event.cwd, note)
         begun = agent.noting(event.tool, begun) if self._settings.bash != "off" else begun
         if begun == event.arguments:

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, TextIO
 from toolstile_hookspecs import ConfigurationError, HostHandle
 from toolstile_hookspecs.support.process import new_id
 from toolstile_hookspecs.support.text import extra_remedy, printable
+from toolstile_plugins.cli_support import needing
 from toolstile_plugins.hook.agents import AGENTS, ARGUMENTS, Agent
 from toolstile_plugins.hook.client import folder_of, private
 from toolstile_plugins.hook.commands import answered
@@ -333,7 +334,8 @@ def _proof_of_wrapping() -> Wire:
 
 
 async def _called(folder: str, state: str, log: TextIO) -> tuple[bool, str]:
-    import mcp  # late, because it belongs to an extra
+    with needing("The proof needs {name}.", "mcp"):
+        import mcp
 
     ours = [sys.executable, "-I", "-m", "toolstile"]
     words = [*ours[1:], "wrap", "--name", "proof", "--", *ours, "mcp", "--workspace", folder]
