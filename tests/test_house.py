@@ -137,13 +137,13 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
     assert lines_of(core) <= CORE_LINES
 
 
-CORE_LINES = 3636 + 150
+CORE_LINES = 3636 + 154
 """The second number is for transactions, cards, children, undo, and the hook of `status`."""
 MAX_LINES = {
-    "toolstile_hookspecs": 17784 + 518,
-    "toolstile": 19835 + 1542,
+    "toolstile_hookspecs": 17784 + 522,
+    "toolstile": 19835 + 1578,
     "toolstile_cli": 5845 + 69,
-    "toolstile_plugins": 55305 + 1980 + 6307,
+    "toolstile_plugins": 55305 + 1980 + 6343,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

@@ -185,6 +185,7 @@ class ToolInvoked:
         request: The request at the time of the call; empty if it ended before its checks.
         transaction: The id of the transaction that the call is part of, or None.
         agent: The path of the agent that made it, such as `main/reader`.
+        batch: The id of the batch that it was dispatched in, or None.
     """
 
     call: ToolCall
@@ -215,6 +216,7 @@ class ToolInvoked:
     request: Sequence[RequestTurn] = field(default=(), repr=False)
     transaction: str | None = None
     agent: str = "main"
+    batch: str | None = None
 
     if not TYPE_CHECKING:
 

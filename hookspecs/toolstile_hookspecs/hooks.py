@@ -32,6 +32,8 @@ Arguments that several hooks take, or that a line explains:
 - `event`: All there is to know of a call; `shown_arguments` and `shown_value` have no secrets.
 - `changes`: The call's changes to the session as JSON for `Redoable.redo`, or why there is none;
   secrets are in clear. Made only if an implementation takes it.
+- `diff`: The call's changes as an approver reads them, secrets masked, also if they were rolled
+  back; "" for a call that did not run. Made only if an implementation takes it.
 - `bound`: The name of the plugin that offers a resource, by the type of the resource.
 """
 
@@ -458,7 +460,7 @@ def toolstile_rollback(
 
 @hookspec
 def toolstile_telemetry(
-    event: ToolInvoked, changes: str | SnapshotError, settings: Any, state: Any
+    event: ToolInvoked, changes: str | SnapshotError, diff: str, settings: Any, state: Any
 ) -> None:
     """Observe a call and its outcome.
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from toolstile.resources.exclusive import OneShotGate
 from toolstile_hookspecs import Cancellation, Deadline, ToolCall
+from toolstile_hookspecs.support.process import new_id
 
 # --- The queue for the turn to commit
 
@@ -84,9 +85,10 @@ class BatchOrder:
     it has passed, or the gate it waits at, and reads the notes of the others only then.
     """
 
-    __slots__ = ("_gates", "_passed", "_size", "_upto", "card", "stops")
+    __slots__ = ("_gates", "_passed", "_size", "_upto", "card", "id", "stops")
 
     def __init__(self, size: int, card: Any = None) -> None:
+        self.id = new_id()  # for observers
         # The questions of the calls, if a person answers them together.
         self.card = card
         self.stops: Any = None  # a stop ends all calls of the batch, as it ends one

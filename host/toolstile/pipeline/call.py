@@ -80,7 +80,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
     __slots__ = (
         "_child_turns", "admitted", "answer", "approved", "arguments", "around", "asks",
         "attributes", "batch", "branch", "claimed", "committed", "context", "control", "crossings",
-        "data", "decisions", "edited", "ended", "error", "executor", "handler_duration",
+        "data", "decisions", "diff", "edited", "ended", "error", "executor", "handler_duration",
         "handler_state", "index", "is_bounded", "left_child", "limit", "listeners",
         "mark", "on_loop", "opened", "outcome", "params", "params_shown", "participants", "places",
         "plan", "questions", "raises", "recalled", "replayed", "request", "reruns", "result",
@@ -151,6 +151,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
     handler_duration: float | None
     session_changes: str | SnapshotError
     """The changes of the session by handler and reducers, or the reason why they have no JSON."""
+    diff: str
+    """The changes without secrets, as an approver reads them; "" while no observer takes them."""
     data: bytes | None
     text: str
     tells_json: bool
@@ -217,7 +219,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.stage, self.status = LOOKUP, SUCCEEDED
         self.handler_state = NOT_BEGUN
         self.session_changes = NOTHING
-        self.text = ""
+        self.text = self.diff = ""
         self.reruns = self.questions = self.mark = 0
         self.tools_within = _NO_TOOLS
         self.undone = self.opened = self.admitted = self.committed = self.edited = False
@@ -328,7 +330,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
             self.scope.held, before.held = before.held, self.scope.held
             before.close()
         self.participants = []
-        self.undone = False
+        self.undone, self.diff = False, ""
 
     def acquire_commit_turn(self) -> OneShotGate | None:
         """Take the turn to commit; return the gate to wait at if another call has the turn.

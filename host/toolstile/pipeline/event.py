@@ -14,6 +14,7 @@ from toolstile.drivers.limit import CANCELLED, Cancelled, Stopped
 from toolstile.pipeline.call import SUCCEEDED, TELEMETRY, ActiveCall
 from toolstile.pipeline.check import params_copy_for, tell_failure
 from toolstile.pipeline.commit import undo
+from toolstile.pipeline.diffs import note_diff
 from toolstile.pipeline.failures import (
     CallRejected,
     FailureContext,
@@ -159,6 +160,8 @@ def _take_back(call: ActiveCall, table: DispatchTable, reason: str) -> Staged:
     # To its end: plugins that are not notified would keep the call's claims for ever.
     with deferred_interrupts():
         try:
+            if table.describes and call.admitted and not call.diff:
+                yield from note_diff(call)
             yield from undo(call)
         finally:
             call.rolled_back |= call.admitted
@@ -244,7 +247,7 @@ def publish(call: ActiveCall, table: DispatchTable) -> None:
     fields["duration"] = executor.monotonic() - call.started
     fields["handler_duration"] = call.handler_duration
     fields["attributes"] = call.attributes
-    unusual = call.replayed or call.reruns or call.decisions or call.rolled_back
+    unusual = call.replayed or call.reruns or call.decisions or call.rolled_back or call.batch
     if unusual or not succeeded or call.parent is not None or call.request:
         _add_unusual_fields(fields, call, succeeded=succeeded)
     if call.result_secrets:
@@ -267,7 +270,7 @@ def publish(call: ActiveCall, table: DispatchTable) -> None:
         observe(call, table.telemetry, "toolstile_telemetry", event)
     if table.retelling:
         changes = call.session_changes if succeeded else NOTHING
-        observe(call, table.retelling, "toolstile_telemetry", event, changes)
+        observe(call, table.retelling, "toolstile_telemetry", event, changes, call.diff)
     if call.error is not None:
         # A raised exception gathers further frames, those of the application too.
         fields["error"] = (
@@ -291,6 +294,8 @@ def _add_unusual_fields(fields: dict[str, Any], call: ActiveCall, *, succeeded: 
     fields["reruns"] = call.reruns
     fields["decisions"] = call.decisions
     fields["error"] = call.error
+    if call.batch is not None:
+        fields["batch"] = call.batch.id
     if call.request:
         fields["request"] = call.request
 

@@ -305,7 +305,8 @@ class DispatchTable:
         plans: The plans by name and wire name.
         missing: The messages for tools that cannot be called.
         telemetry: The observers that take the event alone.
-        retelling: The observers that also take the call's changes of the session.
+        retelling: The observers that also take the call's changes of the session, or its diff.
+        describes: Whether one of them takes the diff.
     """
 
     generation: int
@@ -321,6 +322,7 @@ class DispatchTable:
     rollbacks: Implementations
     telemetry: Implementations
     retelling: Implementations
+    describes: bool
 
 
 def table_of(
@@ -341,8 +343,9 @@ def table_of(
         renders=hooks("toolstile_render"),
         render_wrappers=plugins.wrappers("toolstile_render"),
         rollbacks=hooks("toolstile_rollback"),
-        telemetry=tuple(each for each in observers if not each.wants_changes),
-        retelling=tuple(each for each in observers if each.wants_changes),
+        telemetry=tuple(each for each in observers if not each.retells),
+        retelling=tuple(each for each in observers if each.retells),
+        describes=any(each.wants_diff for each in observers),
     )
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from toolstile.drivers.job import Staged, Step
+from toolstile.drivers.job import Staged
 from toolstile.pipeline.approval import approve, canonical, digest_of
 from toolstile.pipeline.call import RETURNED, ActiveCall
 from toolstile.pipeline.check import as_edited, check, parse_edited, recheck_policies, reserve_again
 from toolstile.pipeline.commit import close_to_nested, undo
+from toolstile.pipeline.diffs import describe, note_diff
 from toolstile.pipeline.event import tell_rollback
 from toolstile.pipeline.failures import CallRejected
-from toolstile.pipeline.hook_calls import perform, settle
 from toolstile.pipeline.masking import mask
 from toolstile.pipeline.plan import DispatchTable
 from toolstile_hookspecs import (
@@ -30,7 +29,7 @@ from toolstile_hookspecs import (
     ToolResult,
     ToolValidationError,
 )
-from toolstile_hookspecs.calls import DIFF, NO_CHANGES
+from toolstile_hookspecs.calls import DIFF
 from toolstile_hookspecs.codecs import dumped, loaded, type_name
 from toolstile_hookspecs.execution.change_set import MOST_BYTES, ChangeSet
 from toolstile_hookspecs.policies import RESERVED
@@ -65,6 +64,8 @@ def review(call: ActiveCall) -> Staged:
             yield from _note_diff(call)
     elif call.asks and not is_asked_later(call):
         yield from _approve_diff(call)
+    if not call.diff and call.executor.table().describes:
+        yield from note_diff(call)
 
 
 def is_asked_later(call: ActiveCall) -> bool:
@@ -168,37 +169,9 @@ def _check_again(call: ActiveCall) -> Staged:
 def _note_diff(call: ActiveCall) -> Staged:
     """Work out the call's changes; return them, and note them without secrets."""
     diff = yield from describe(call)
-    call.set_attribute(DIFF, mask(call, diff))
+    call.diff = mask(call, diff)
+    call.set_attribute(DIFF, call.diff)
     return diff
-
-
-def describe(call: ActiveCall) -> Generator[Step, Any, str]:
-    """Return a call's changes, secrets included."""
-    parts: list[str] = []
-    silent: list[str] = []
-    if first := dict.fromkeys(path for each in call.decisions for path in each.paths):
-        parts.append(_part("decide on", "\n".join(first)))
-    changes = call.branch.describe_changes()
-    if changes:
-        parts.append(_part("session", "\n".join(changes)))
-    for each in [*call.participants, *call.scope.participants()]:
-        name = str(getattr(each, "name", None) or type(each).__name__)
-        if not callable(getattr(each, "diff", None)):
-            silent.append(name)
-            continue
-        shown = cast("object", (yield from perform(call, each, "diff", settle)))
-        if shown:
-            parts.append(_part(name, str(shown)))
-    if silent:
-        parts.append(f"also used, but cannot show changes: {', '.join(silent)}")
-    return "\n".join(parts) or NO_CHANGES
-
-
-def _part(name: str, text: str) -> str:
-    return f"{name}:\n{textwrap.indent(text.rstrip(), '  ')}"
-
-
-# --- Change sets
 
 
 def change_set_of(call: ActiveCall, diff: str) -> ChangeSet | None:

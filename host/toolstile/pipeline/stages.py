@@ -258,7 +258,7 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
         call.check_limits()
 
     # 9. Validate: the call takes its turn to commit; it conflicts if state it read has changed.
-    shows_diff = plan.shows_diff or (call.resumption is not None and bool(call.asks))
+    shows_diff = table.describes or plan.shows_diff or bool(call.resumption and call.asks)
     if call.scope._parts and call.parent is None:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
         shows_diff |= yield from check_changes(call, plan)
     if shows_diff:

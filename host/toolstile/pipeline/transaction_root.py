@@ -33,6 +33,7 @@ from toolstile.pipeline.commit import (
     undo,
     undo_participants,
 )
+from toolstile.pipeline.diffs import describe
 from toolstile.pipeline.environment import Environment
 from toolstile.pipeline.event import finished, publish, roll_back, tell_rollback
 from toolstile.pipeline.failures import CallRejected, FailureContext, classify_failure
@@ -40,7 +41,7 @@ from toolstile.pipeline.hook_calls import perform, settle
 from toolstile.pipeline.masking import secrets_of_call
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
-from toolstile.pipeline.review import UNSHOWN, change_set_of, describe
+from toolstile.pipeline.review import UNSHOWN, change_set_of
 from toolstile.pipeline.stages import attempt, catch_up
 from toolstile.resources.exclusive import CURRENT, Claim, ExclusiveLock
 from toolstile_hookspecs import (

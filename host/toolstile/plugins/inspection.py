@@ -85,8 +85,9 @@ class Implementation:
     applies_to: Callable[[Tool[Any, Any]], bool] | None = None
     # Tells whether it will answer a call with an earlier result.
     recalls: Callable[..., Any] | None = None
-    # Whether it takes the call's changes of the session, which then must be found out.
-    wants_changes: bool = False
+    # Whether it takes the call's changes of the session or its diff, which the host must work out.
+    retells: bool = False
+    wants_diff: bool = False
     effect_free: bool = False  # whether it is a lifespan that is entered while a command only looks
 
     @property
@@ -98,8 +99,9 @@ def implementation(
     found: pluggy.HookImpl, hook: str, arguments: tuple[str, ...], *own: object
 ) -> Implementation:
     """Return an implementation that pluggy has found, bound to its settings and its state."""
-    wants_changes = "changes" in found.argnames
-    unbound = {"settings", "state"} if wants_changes else {"settings", "state", "changes"}
+    retold = {"changes", "diff"}
+    retells = not retold.isdisjoint(found.argnames)
+    unbound = {"settings", "state"} if retells else {"settings", "state", *retold}
     arguments = tuple(name for name in arguments if name not in unbound)
     function, wanted = found.function, tuple(found.argnames)
     if wanted != arguments:
@@ -113,7 +115,8 @@ def implementation(
         wrapper=found.wrapper,
         applies_to=applies_to,
         recalls=recalls,
-        wants_changes=wants_changes,
+        retells=retells,
+        wants_diff="diff" in found.argnames,
         effect_free=getattr(found.function, EFFECT_FREE, False),
     )
 

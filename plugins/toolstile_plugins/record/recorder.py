@@ -71,9 +71,12 @@ class Recorder:
     @hookimpl
     def toolstile_telemetry(self, event: ToolInvoked, changes: str | SnapshotError) -> None:
         """Write the call's line."""
+        self._write(event, changes)
+
+    def _write(self, event: ToolInvoked, changes: str | SnapshotError, diff: str = "") -> None:
         lost = self._taken() if self._lost else 0
         try:
-            fields = fields_of(event, changes)
+            fields = fields_of(event, changes, diff)
             if (times := _current.get()) is not None:
                 fields.append(f'"stages":{times.json()}')
             # A process that has not imported the library has no trace.
@@ -151,6 +154,17 @@ class Recorder:
             self._lost += more
 
 
+class DiffRecorder(Recorder):
+    """A recorder that also writes the changes of each call as an approver reads them."""
+
+    @hookimpl
+    def toolstile_telemetry(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, event: ToolInvoked, changes: str | SnapshotError, diff: str
+    ) -> None:
+        """Write the call's line, with its changes."""
+        self._write(event, changes, diff)
+
+
 def _reason_of(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.strerror or error}. See that it can be written before the next run."
@@ -185,7 +199,8 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[services.Re
             now, end = host.clock.now(), secrets.token_hex(4)
             file = settings.folder / f"{now:%Y-%m-%dT%H-%M-%S}-{end}.jsonl"
         if file is not None:
-            recorder = Recorder(RecordFile(file, durability=settings.durability), host.clock)
+            made = DiffRecorder if settings.diff else Recorder
+            recorder = made(RecordFile(file, durability=settings.durability), host.clock)
             stack.callback(recorder.close)
             stack.enter_context(registered(host, recorder, _RECORDER))
             service = services.Recorder(recorder.note)

@@ -132,6 +132,9 @@ class RecordedCall(_Line):
     attributes: dict[str, Any] = Field(default_factory=dict[str, Any])
     rolled_back: bool = False  # whether its changes were rolled back
     pending_parent: bool = False  # whether its changes waited for its parent's commit
+    batch: str | None = None  # the id of the batch that it was dispatched in
+    # Its changes as an approver reads them, if diffs are recorded and it changed anything.
+    diff: str | None = None
     transaction: str | None = None  # the id of its transaction, whose end has its own line
     replayed: bool = False  # whether it was answered from a record or ledger
     reruns: int = 0  # how often it ran again

@@ -29,7 +29,14 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN, REPLAYED_EFFECT
+from toolstile_hookspecs.calls import (
+    APPROVAL,
+    APPROVAL_REASON,
+    APPROVAL_TOKEN,
+    DIFF,
+    NO_CHANGES,
+    REPLAYED_EFFECT,
+)
 from toolstile_hookspecs.codecs import MASK
 from toolstile_hookspecs.execution.principal import APPLICATION, MAIN_AGENT
 from toolstile_hookspecs.support.text import wire_time
@@ -86,7 +93,7 @@ def name_of(error: BaseException) -> str:
     return next((name for name in names if name in _STOPPING), names[0])
 
 
-def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:  # noqa: C901, PLR0912 - a case for each field
+def fields_of(event: ToolInvoked, changes: str | SnapshotError, diff: str = "") -> Fields:  # noqa: C901, PLR0912 - a case for each field
     """Return the fields of the line of a call."""
     secrets = _secrets(event)
     call = event.call
@@ -145,7 +152,7 @@ def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:  # no
         if secrets:
             changes = written(hide_within(json.loads(changes), secrets))
         fields.append(f'"changes":{written(changes)}')
-    return fields
+    return fields + _diff_of(event, diff, secrets)
 
 
 def request_of(event: ToolInvoked) -> str:
@@ -301,12 +308,20 @@ def _add_circumstances(fields: Fields, event: ToolInvoked) -> None:  # noqa: C90
         fields.append('"rolled_back":true')
     if event.pending_parent:
         fields.append('"pending_parent":true')
+    if event.batch is not None:
+        fields.append(f'"batch":{quoted(event.batch)}')
     if event.transaction is not None:
         fields.append(f'"transaction":{quoted(event.transaction)}')
     if event.replayed:
         fields.append('"replayed":true')
     if event.reruns:
         fields.append(f'"reruns":{event.reruns}')
+
+
+def _diff_of(event: ToolInvoked, diff: str, secrets: Secrets) -> Fields:
+    # An approver's diff is an attribute already.
+    is_new = diff not in {"", NO_CHANGES, event.attributes.get(DIFF)}
+    return [f'"diff":{quoted(hide(diff, secrets))}'] if is_new else []
 
 
 def _hidden(text: object, secrets: Secrets) -> str | None:

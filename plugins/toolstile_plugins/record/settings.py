@@ -22,6 +22,8 @@ class RecordSettings(BaseModel):
         off: Whether nothing is recorded or replayed. The commands that make no calls set it.
         strict: Whether calls are answered in the recorded order only, and not by their names
             and arguments.
+        diff: Whether each call's changes are recorded as an approver reads them. The host then
+            works them out for every call.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,6 +34,7 @@ class RecordSettings(BaseModel):
     replay: Path | None = None
     off: bool = False
     strict: bool = False
+    diff: bool = False
 
     @model_validator(mode="after")
     def _has_one_place(self) -> Self:
