@@ -7,7 +7,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
@@ -287,7 +287,7 @@ class Change:
 
     def wire(self) -> dict[str, Any]:
         """Return the change as a JSON object."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 @dataclass(slots=True)
@@ -314,15 +314,11 @@ class Report:
             return
         decision = after or before
         policy = NO_POLICY if decision is None else decision.policy or NO_POLICY
-        key = call.tool, policy, was, now
-        known = self._found.get(key)
         reason = "" if decision is None else decision.reason or ""
-        self._found[key] = Change(
-            *key,
-            calls=1 if known is None else known.calls + 1,
-            first=f"{path}:{comparison.recorded.line}" if known is None else known.first,
-            reason=reason if known is None else known.reason,
-        )
+        key = call.tool, policy, was, now
+        first = Change(*key, 0, f"{path}:{comparison.recorded.line}", reason)
+        known = self._found.get(key, first)
+        self._found[key] = replace(known, calls=known.calls + 1)
 
 
 def backtest(host: HostHandle, paths: Iterable[Path]) -> Report:
@@ -363,18 +359,20 @@ def _explain_line(host: HostHandle, args: argparse.Namespace) -> int:
             commands = [asdict(each) for each in found]
             args.out.write({"policy": policy.name, "verdict": worst, "commands": commands})
             continue
-        screen = Screen()
-        screen.line(f"{printable(policy.name)}: {worst}", "bold")
-        rows: list[list[Cell]] = [
-            [
-                (each.verdict, _STYLES[Verdict(each.verdict)]),
-                (printable(each.command), "bold"),
-                printable(each.rule),
-            ]
-            for each in found
-        ]
-        screen.table(("says", "command", "why"), rows)
+        rows = [(each.verdict, Verdict(each.verdict), each.command, each.rule) for each in found]
+        _show(f"{printable(policy.name)}: {worst}", "command", rows)
     return 0
+
+
+def _show(title: str, named: str, rows: Iterable[tuple[str, Verdict | None, str, str]]) -> None:
+    """Show verdicts in a table, each as it is told and by its style, with a name and the reason."""
+    screen = Screen()
+    screen.line(title, "bold")
+    cells: list[list[Cell]] = [
+        [(told, _STYLES[says]), (printable(name), "bold"), (printable(why), "" if says else "dim")]
+        for told, says, name, why in rows
+    ]
+    screen.table(("says", named, "why"), cells)
 
 
 def _explain(host: HostHandle, args: argparse.Namespace) -> int:
@@ -395,20 +393,14 @@ def _explain(host: HostHandle, args: argparse.Namespace) -> int:
         ]
         args.out.write({"tool": args.name, "verdict": verdict, "policies": policies})
         return 1 if verdict == UNJUDGED else 0
-    screen = Screen()
     if verdict == UNJUDGED:
-        screen.line(printable(text), "red")
+        Screen().line(printable(text), "red")
         return 1
-    screen.line(f"{printable(args.name)}: {verdict}", "bold")
     rows = [
-        [
-            (f"{says or '-'}{' (shadow)' if in_shadow else ''}", _STYLES[says]),
-            (printable(name), "bold"),
-            (printable(why), "" if says else "dim"),
-        ]
+        (f"{says or '-'}{' (shadow)' if in_shadow else ''}", says, name, why)
         for name, says, why, in_shadow in answers
     ]
-    screen.table(("says", "policy", "why"), rows)
+    _show(f"{printable(args.name)}: {verdict}", "policy", rows)
     return 0
 
 
