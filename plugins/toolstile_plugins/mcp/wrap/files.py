@@ -76,9 +76,14 @@ def wrapping(text: str, file: Path) -> Edit:
 
 def write_wrapped(file: Path, now: bytes, found: Edit) -> None:
     """Write a client's file that still has its content of now, and keep a copy of it."""
-    before, after = _unwrapped(file, now), found.text.encode()
-    _keep(file, before, after)
-    _write(file, now, after)
+    copy, after = _kept(file)
+    is_wrapped = copy.is_file() and after == _digest(now)
+    plain = copy.read_bytes() if is_wrapped else edited(now.decode(), file, _plain).text.encode()
+    make_directory(copy.parent)
+    copy.parent.chmod(0o700)  # a client's file may have secrets
+    copy.write_bytes(plain)
+    copy.with_suffix(".sha256").write_text(_digest(found.text.encode()))
+    _write(file, now, found.text.encode())
 
 
 def unwrap(_: HostHandle, args: argparse.Namespace) -> int:
@@ -156,27 +161,11 @@ def _write(file: Path, now: bytes, content: bytes) -> None:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from error
 
 
-def _keep(file: Path, before: bytes, after: bytes) -> None:
-    copy, _ = _kept(file)
-    make_directory(copy.parent)
-    copy.parent.chmod(0o700)  # a client's file may have secrets
-    copy.write_bytes(before)
-    copy.with_suffix(".sha256").write_text(_digest(after))
-
-
 def _kept(file: Path) -> tuple[Path, str]:
     """Return the place of the copy of a file, and the digest of the file that we have written."""
     copy = wrapped().parent / "copies" / f"{_digest(bytes(file))[:16]}.copy"
     note = copy.with_suffix(".sha256")
     return copy, note.read_text() if note.is_file() else ""
-
-
-def _unwrapped(file: Path, now: bytes) -> bytes:
-    """Return a file as it was before some of its servers were wrapped."""
-    copy, after = _kept(file)
-    if copy.is_file() and after == _digest(now):
-        return copy.read_bytes()
-    return edited(now.decode(), file, _plain).text.encode()
 
 
 def _digest(content: bytes) -> str:
