@@ -1,7 +1,8 @@
 """Counts phrases that a reader must decode: `python tools/prose.py [PART] [--under FOLDER]`.
 
-`pages` are the first that a reader opens, `help` that of every command, `messages` the commonest
-to people and models, as `common_messages.txt` lists them: they hold no such phrase. `source` is
+`pages` are the first that a reader opens, the how-tos and the concepts, `help` that of every
+command, `messages` the commonest to people and models, as `common_messages.txt` lists them: they
+hold no such phrase. `source` is
 each docstring, comment and text of the product, `docs` each page: their count falls. Prints the
 place and the phrase of each hit, then the counts; the exit status is 1 if there is a hit.
 """
@@ -23,7 +24,13 @@ from toolstile_cli import quick_help
 
 ROOT = Path(__file__).parents[1]
 
-PAGES = ("README.md", "docs/index.md", "docs/tutorial.md")
+PAGES = (
+    "README.md",
+    "docs/index.md",
+    "docs/tutorial.md",
+    "docs/how-to/*.md",
+    "docs/concepts/*.md",
+)
 
 PRODUCT = ("hookspecs", "host", "plugins")
 
@@ -80,8 +87,9 @@ def phrases_in(text: str) -> Iterator[re.Match[str]]:
 
 
 def _pages() -> Iterator[tuple[str, str]]:
-    for name in PAGES:
-        yield name, (ROOT / name).read_text(encoding="utf-8")
+    for pattern in PAGES:
+        for page in sorted(ROOT.glob(pattern)):
+            yield page.relative_to(ROOT).as_posix(), page.read_text(encoding="utf-8")
 
 
 def _help() -> Iterator[tuple[str, str]]:
