@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
+import llms
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,7 @@ def built(folder):
     """Builds the site in a folder of its own; returns what was said, and the site."""
     shutil.copy(ROOT / "mkdocs.yml", folder)
     shutil.copytree(ROOT / "docs", folder / "docs")
+    shutil.copytree(ROOT / "tools/theme", folder / "tools/theme")
     done = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict"],
         cwd=folder,
@@ -107,3 +109,15 @@ def test_every_page_is_in_the_navigation_once():
         if file.name != "README.md"
     }
     assert sorted(named) == sorted(pages)
+
+
+def test_models_find_each_page_in_one_list_and_the_texts_in_one_file(tmp_path):
+    llms.main(tmp_path)
+    index, full = ((tmp_path / name).read_text("utf-8") for name in ("llms.txt", "llms-full.txt"))
+    pages = {file for file in (ROOT / "docs").rglob("*.md") if "examples" not in file.parts}
+    for file in pages:
+        page = file.relative_to(ROOT / "docs")
+        assert f"]({page.with_suffix('.html')})" in index
+        title = file.read_text("utf-8").splitlines()[0]
+        assert (title in full.splitlines()) is (page.parts[0] != "reference")
+    assert index.count("](") == len(pages)
