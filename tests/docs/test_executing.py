@@ -101,7 +101,8 @@ def test_blocks_in_tabs_are_done_without_their_indentation(tmp_path, monkeypatch
 
     ```python
     def read() -> str:
-        return open("one.txt").read()
+        with open("one.txt") as file:
+            return file.read()
     ```
 
 === "Two"
@@ -122,9 +123,30 @@ assert read().splitlines() == ["A line.", "    An indented line."]
 
 
 def test_blocks_in_tabs_are_type_checked_without_their_indentation(tmp_path):
-    page = '=== "A"\n\n    ```python\n    if True:\n        x = 1\n    ```\n'
-    lines = write_page(page, tmp_path, "page").read_text("utf-8").splitlines()
-    assert lines[3:5] == ["if True:", "    x = 1"]
+    page = """```python
+y = 1
+```
+
+=== "A"
+
+    ```python
+    if True:
+        x = 1
+    ```
+
+=== "B"
+
+    ```python
+    x = "b"
+    ```
+
+Text.
+"""
+    first, second = (each.read_text("utf-8") for each in write_page(page, tmp_path, "page"))
+    assert first.splitlines()[7:9] == ["if True:", "    x = 1"]
+    assert second.splitlines()[14] == 'x = "b"'
+    assert [text.count("x =") for text in (first, second)] == [1, 1]
+    assert [text.splitlines()[1] for text in (first, second)] == ["y = 1"] * 2
 
 
 def test_what_is_typed_is_typed_at_a_terminal(tmp_path, monkeypatch):

@@ -124,7 +124,11 @@ OWN = {"handlers": HANDLERS, "concepts": CONCEPTS}
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("types")
     texts = {name: page.read_text("utf-8") for name, page in PAGES.items()}
-    files = [checkers.write_page(text, folder, name) for name, text in {**texts, **OWN}.items()]
+    files = [
+        file
+        for name, text in {**texts, **OWN}.items()
+        for file in checkers.write_page(text, folder, name)
+    ]
     return checkers.errors(folder, files)
 
 

@@ -24,30 +24,35 @@ _PYRIGHT = ("pyright", "--pythonpath", sys.executable)
 _SETTINGS = '{"reportRedeclaration": false, "reportPossiblyUnboundVariable": false}'
 
 
-def write_page(text: str, folder: Path, name: str) -> Path:
-    """Write the Python blocks of a page to one file, each at its own lines.
+def write_page(text: str, folder: Path, name: str) -> list[Path]:
+    """Write the Python blocks of a page to a file for each tab, each block at its own lines.
 
-    A block with a name of its own, which others import, is also written to that file.
+    A reader follows one tab, so the file of a tab has no block of another. A page without tabs is
+    one file. A block with a name of its own, which others import, is also written to that file.
 
     Args:
         text: The page.
         folder: Where the folder of the page is made.
-        name: The name of the file, without its suffix.
+        name: The name of the files, without suffix; `__` and a number follow from the second on.
     """
-    lines = [""] * (text.count("\n") + 2)
-    for block in fences(text, invisible=True):
-        if block.language != "python":
-            continue
-        for other in markers(text, block.start)["file"]:
-            (folder / name / other).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name / other).write_text(block.text, "utf-8")
-        code = _FUTURE.sub("", _statements(block.text)).split("\n")
-        lines[block.line : block.line + len(code)] = code
-    lines[0] = "from __future__ import annotations"
-    file = folder / name / f"{name}.py"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(lines), "utf-8")
-    return file
+    blocks = [each for each in fences(text, invisible=True) if each.language == "python"]
+    tabs = list(dict.fromkeys(each.tab for each in blocks if each.tab)) or [None]
+    files: list[Path] = []
+    for number, tab in enumerate(tabs):
+        lines = [""] * (text.count("\n") + 2)
+        for block in blocks:
+            if block.tab not in {None, tab}:
+                continue
+            for other in markers(text, block.start)["file"]:
+                (folder / name / other).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name / other).write_text(block.text, "utf-8")
+            code = _FUTURE.sub("", _statements(block.text)).split("\n")
+            lines[block.line : block.line + len(code)] = code
+        lines[0] = "from __future__ import annotations"
+        files.append(folder / name / (f"{name}__{number}.py" if number else f"{name}.py"))
+        files[-1].parent.mkdir(parents=True, exist_ok=True)
+        files[-1].write_text("\n".join(lines), "utf-8")
+    return files
 
 
 def _statements(block: str) -> str:
@@ -73,5 +78,7 @@ def errors(folder: Path, files: Sequence[Path]) -> dict[str, list[tuple[str, int
         told = _ERROR.findall(done.stdout)
         if done.returncode != bool(told):
             raise RuntimeError(f"{checker[0]}: {done.stdout}{done.stderr}")
-        found[checker[0]] = [(Path(file).stem, int(line), why) for file, line, why in told]
+        found[checker[0]] = [
+            (Path(file).stem.partition("__")[0], int(line), why) for file, line, why in told
+        ]
     return found

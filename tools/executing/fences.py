@@ -14,6 +14,7 @@ _INVISIBLE = re.compile(
     r"^(?P<indent> *)<!-- invisible-code: (?P<language>\w+)\n(?P<text>.*?)^(?P=indent)-->$",
     re.MULTILINE | re.DOTALL,
 )
+_TAB = re.compile(r'^=== "([^"\n]*)"$', re.MULTILINE)
 
 
 class Fence(NamedTuple):
@@ -25,6 +26,7 @@ class Fence(NamedTuple):
         language: The language after the fence, empty if none is named.
         text: The lines within, without the indentation of a tab.
         line: The line of the page that the text begins on, from 0.
+        tab: The label of the tab that the block is in; None for a block outside of tabs.
     """
 
     start: int
@@ -32,6 +34,7 @@ class Fence(NamedTuple):
     language: str
     text: str
     line: int
+    tab: str | None
 
 
 def fences(page: str, *, invisible: bool = False) -> Iterator[Fence]:
@@ -45,4 +48,6 @@ def fences(page: str, *, invisible: bool = False) -> Iterator[Fence]:
     for each in sorted(found, key=lambda match: match.start()):
         text = re.sub(f"^{each['indent']}", "", each["text"], flags=re.MULTILINE)
         line = page.count("\n", 0, each.start("text"))
-        yield Fence(each.start(), each.end(), each["language"], text, line)
+        tabs = _TAB.findall(page, 0, each.start()) if each["indent"] else ()
+        tab = tabs[-1] if tabs else None
+        yield Fence(each.start(), each.end(), each["language"], text, line, tab)
