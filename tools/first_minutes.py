@@ -1,10 +1,11 @@
 """Walk the pages of the first hour as a reader does: `python tools/first_minutes.py [pages|doors]`.
 
-The README's first command runs in a fresh clone, the tutorial's commands in an empty folder. Each
+The README's first command runs in a fresh clone, each tutorial's commands in an empty folder. Each
 page gets an empty HOME, a new environment and the package index. The steps are the page's own;
-the program adds none. It prints the typed commands, the names imported from Toolstile, and the
+the program adds none, but for the files that the page takes for granted, which its invisible
+Python blocks write. It prints the typed commands, the names imported from Toolstile, and the
 seconds on this machine. Exit status 1 if a command ends otherwise than its page says, or if the
-first success takes more than three commands.
+first success takes more than three commands or four names.
 
 The doors are walked with the built wheel: Claude Code with a played model, and a published MCP
 server with a client over stdio. Each gets from an empty HOME to a refused call by `toolstile init`;
@@ -37,6 +38,10 @@ from toolstile_hookspecs import ToolCall
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MOST_COMMANDS: Final = 3
+MOST_NAMES: Final = 4
+PATIENCE: Final = 900
+"""Seconds for a command; pip downloads all requirements in one."""
+START: Final = tuple(f"docs/start/{page}.md" for page in ("coding-agent", "application", "plugin"))
 
 
 class Reader:
@@ -128,17 +133,23 @@ class Walk:
         if (
             self.first_success is None
             and status == 0
-            and re.search(r"\btoolstile (?!new)", command)
+            and re.search(r"\btoolstile (?!new)|^python \w+\.py", command)
         ):
             self.first_success = len(self.typed), seconds, len(self.imported)
 
 
 def blocks(page: Path) -> Iterator[tuple[dict[str, str], str, str]]:
-    """Yield the notes, the language and the text of each block of a page."""
-    text = re.sub(r"(?s)<!-- invisible-code.*?-->", "", page.read_text(encoding="utf-8"))
-    for fence in fences(text):
-        said = markers(text, fence.start)
-        yield {name: values[0] for name, values in said.items()}, fence.language, fence.text
+    """Yield the notes, the language and the text of each block of a page.
+
+    An invisible block of Python has the language `setup`; other invisible blocks are left out.
+    """
+    text = page.read_text(encoding="utf-8")
+    for fence in fences(text, invisible=True):
+        said = {name: values[0] for name, values in markers(text, fence.start).items()}
+        if not text.startswith("<!--", fence.start):
+            yield said, fence.language, fence.text
+        elif fence.language == "python":
+            yield said, "setup", fence.text
 
 
 def commands(body: str) -> Iterator[str]:
@@ -152,6 +163,8 @@ def walk(page: Path, walker: Walk, clone: Path, *, only_first: bool = False) -> 
     for notes, language, body in blocks(page):
         if name := notes.get("file"):
             walker.write(name, body)
+        elif language == "setup":
+            subprocess.run([sys.executable, "-c", body], cwd=walker.folder, check=True)
         elif language == "python":
             walker.read(body)
         elif language == "console":
@@ -259,7 +272,7 @@ def _door(  # noqa: PLR0913, PLR0917 - each is named above
     for file, text in files.items():
         (work / file).write_text(text, encoding="utf-8")
     print(name)
-    with closing(Workplace(work, cast("Environment", reader))) as place:
+    with closing(Workplace(work, cast("Environment", reader), patience=PATIENCE)) as place:
         walker = Walk(name, work, place)
         for command in (
             f"python -m pip install --quiet '{wheel}[commands,inbox,mcp]'",
@@ -282,7 +295,7 @@ def main() -> None:
     with TemporaryDirectory() as name:
         space = Path(name)
         clone = space / "clone"
-        pages = {"README.md": True, "docs/tutorial.md": False} if "pages" in asked else {}
+        pages = {"README.md": True, **dict.fromkeys(START, False)} if "pages" in asked else {}
         if pages:
             subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
         for page, only_first in pages.items():
@@ -291,7 +304,7 @@ def main() -> None:
             work.mkdir(parents=True, exist_ok=True)
             (here / "home").mkdir(parents=True)
             venv.create(here / "venv", with_pip=True)
-            place = Workplace(work, cast("Environment", Reader(here)))
+            place = Workplace(work, cast("Environment", Reader(here)), patience=PATIENCE)
             print(page)
             walker = Walk(page, work, place)
             walk(clone / page, walker, clone, only_first=only_first)
@@ -301,7 +314,7 @@ def main() -> None:
     for walker in results:
         assert walker.first_success is not None, walker.page
         count, seconds, names = walker.first_success
-        failed |= count > MOST_COMMANDS
+        failed |= count > MOST_COMMANDS or names > MOST_NAMES
         print(
             f"{walker.page}: {walker.success} after {count} command(s), {names} imported name(s), "
             f"{seconds:.0f} s here; in all {len(walker.typed)} commands, "

@@ -27,7 +27,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
     "docs/index.md",
-    "docs/tutorial.md",
+    "docs/compare.md",
+    "docs/start/*.md",
     "docs/how-to/*.md",
     "docs/concepts/*.md",
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from executing.fences import fences
 from tests.agents.model import ScriptedModel, Turn, played, scripted
 from tests.node import Npm
 
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning"),
 ]
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "agent-loop.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "agent-loop.md"
 
 ENDLESS = "Look until there is an order."
 QUESTION = "Ship ten kettles to Grace, Main Street 1."
@@ -81,8 +81,9 @@ TOLD = [
 def guide() -> SimpleNamespace:
     """The names that the guide's blocks define, one after the other."""
     names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL):
-        exec(compile(block, str(GUIDE), "exec"), names)
+    for block in fences(GUIDE.read_text("utf-8")):
+        if block.language == "python":
+            exec(compile(block.text, str(GUIDE), "exec"), names)
     return SimpleNamespace(**names)
 
 
@@ -189,7 +190,8 @@ def test_the_script_of_the_guide_plays_the_model(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     script = tmp_path / "script.json"
-    (text,) = re.findall(r"```json\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    page = GUIDE.read_text("utf-8")
+    (text,) = (block.text for block in fences(page) if block.language == "json")
     script.write_text(text, "utf-8")
 
     with played(npm, script) as model:
@@ -199,8 +201,8 @@ def test_the_script_of_the_guide_plays_the_model(
     assert capsys.readouterr().out == "Grace has ordered nothing yet.\n"
 
 
-def test_a_model_that_comes_to_no_end_is_left(guide: SimpleNamespace) -> None:
+def test_a_model_that_never_answers_ends_the_loop(guide: SimpleNamespace) -> None:
     with openai.OpenAI() as client, guide.open_host() as host, host.executor() as tools:
-        with pytest.raises(RuntimeError, match=f"no end in {guide.TURNS} turns"):
+        with pytest.raises(RuntimeError, match=f"No answer in {guide.TURNS} turns"):
             guide.chat(client, host, tools, ENDLESS)
         assert statuses(tools) == [("list_orders", "succeeded")] * guide.TURNS

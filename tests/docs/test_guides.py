@@ -36,6 +36,6 @@ def test_a_failed_assertion_looks_as_in_the_guide(toolstile_tools: Workbenches) 
     assert f"{failed.value}\n" == shown.partition("```")[0]
 
 
-def test_every_variable_of_a_setting_is_in_the_guide() -> None:
-    text = (GUIDES / "configuration.md").read_text("utf-8")
+def test_every_variable_of_a_setting_is_in_the_reference() -> None:
+    text = (GUIDES.parent / "reference" / "settings.md").read_text("utf-8")
     assert [each for each in (BLOCK, *KEYS) if f"`{each}" not in text] == []

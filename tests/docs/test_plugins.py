@@ -15,14 +15,12 @@ ROOT = Path(__file__).parents[2]
 
 FILES = [
     ("README.md", "house_rules.py"),
-    ("docs/tutorial.md", "desk.py"),
-    ("docs/tutorial.md", "house_rules.py"),
+    ("docs/start/plugin.md", "wiki.py"),
 ]
 
 #: Those that are classes, of the blocks down to theirs.
 SUITES = [
     ("docs/how-to/plugins.md", "Suite"),
-    ("docs/guides/write-a-suite.md", "WikiSuite"),
 ]
 
 

@@ -15,7 +15,7 @@ from toolstile_cli.program import BUILT_IN
 
 _INTRO = """\
 What `toolstile --help` and `toolstile COMMAND --help` say, with the commands and options that the
-built-in plugins add. [The guide](../guides/cli.md) shows them at work."""
+built-in plugins add. [The guide](../how-to/command-line.md) shows them at work."""
 
 
 def commands_page() -> Page:

@@ -21,9 +21,9 @@ from toolstile.settings.sources import BLOCK, KEYS, OPTIONAL, TABLES
 Schema = Mapping[str, Any]
 
 _INTRO = """\
-What can stand in `toolstile.toml`, or in `[tool.toolstile]` of `pyproject.toml`. An unknown key or
-a value that does not fit is an error which names it. [The guide](../guides/configuration.md) says
-where the file is looked for, and has an example."""
+The keys of `toolstile.toml`, or of `[tool.toolstile]` in `pyproject.toml`. An unknown key or a bad
+value is an error that names it. [Configure it](../how-to/command-line.md#configure-it) says where
+Toolstile looks for the file, and has an example."""
 
 _PLUGINS = """\
 Each plugin reads its own table, `[plugins.NAME]`. Two keys are the host's, whatever the plugin:"""

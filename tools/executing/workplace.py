@@ -34,11 +34,15 @@ class Workplace:
     Args:
         folder: The directory.
         environment: What is installed.
+        patience: The seconds that a command may take, except at a terminal.
     """
 
-    def __init__(self, folder: Path, environment: Environment) -> None:
+    def __init__(
+        self, folder: Path, environment: Environment, *, patience: float = PATIENCE
+    ) -> None:
         self.folder = folder
         self._environment = environment
+        self._patience = patience
         self._variables = environment.variables(folder)
         self._servers: list[tuple[subprocess.Popen[str], Output]] = []
         self._port = _free_port()
@@ -112,7 +116,7 @@ class Workplace:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             encoding="utf-8",
-            timeout=PATIENCE,
+            timeout=self._patience,
             check=False,
         )
         return done.stdout, done.returncode

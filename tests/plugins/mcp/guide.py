@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "mcp-clients.md"
+from executing.fences import Fence, fences
+from executing.markers import markers
+
+GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "mcp.md"
 
 #: The configuration of Toolstile that the guide's lines name.
 PLACE = "/path/to/toolstile.toml"
 
-_BLOCK = re.compile(r"(?:<!-- client: ([\w-]+) -->\n)?```(json|toml)\n(.*?)```", re.DOTALL)
-
 
 def starting_point() -> str:
     """The configuration of Toolstile."""
-    blocks = _BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
-    (text,) = (text for client, language, text in blocks if not client and language == "toml")
+    (text,) = (block.text for name, block in _marked("file") if name == "toolstile.toml")
     return text
 
 
 def lines_of_clients() -> dict[str, str]:
     """The configuration of each client, by the client's name."""
-    blocks = _BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
-    return {client: text for client, _, text in blocks if client}
+    return {client: block.text for client, block in _marked("client")}
+
+
+def _marked(name: str) -> list[tuple[str, Fence]]:
+    """The blocks under a marker, each with the marker's value."""
+    page = GUIDE.read_text(encoding="utf-8")
+    return [(value, block) for block in fences(page) for value in markers(page, block.start)[name]]
 
 
 def server_of(client: str) -> dict[str, Any]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from pathlib import Path
 
 import pytest
+from executing.fences import fences
 
 from toolstile import Host
 
-GUIDE = (Path(__file__).parents[4] / "docs" / "guides" / "mcp-gateway.md").read_text("utf-8")
+GUIDE = (Path(__file__).parents[4] / "docs" / "how-to" / "mcp.md").read_text("utf-8")
 
-
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
-
-
-CONFIGURATIONS = blocks("toml")
+CONFIGURATIONS = [
+    block.text
+    for block in fences(GUIDE)
+    if block.language == "toml" and "[plugins.mcp.servers." in block.text
+]
 
 
 @pytest.mark.parametrize("text", CONFIGURATIONS)
