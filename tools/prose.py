@@ -2,9 +2,9 @@
 
 `pages` are the first that a reader opens, the how-tos and the concepts, `help` that of every
 command, `messages` the commonest to people and models, as `common_messages.txt` lists them: they
-hold no such phrase. `source` is
-each docstring, comment and text of the product, `docs` each page: their count falls. Prints the
-place and the phrase of each hit, then the counts; the exit status is 1 if there is a hit.
+hold no such phrase. `source` is each docstring, comment and text of the product, `docs` each page:
+their count falls. Prints the place and the phrase of each hit, then the counts; the exit status is
+1 if there is a hit.
 """
 
 from __future__ import annotations
