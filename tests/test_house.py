@@ -141,9 +141,9 @@ CORE_LINES = 3636 + 154
 """The second number is for transactions, cards, children, undo, and the hook of `status`."""
 MAX_LINES = {
     "toolstile_hookspecs": 17784 + 522,
-    "toolstile": 19835 + 1578,
+    "toolstile": 19835 + 1584,
     "toolstile_cli": 5845 + 69,
-    "toolstile_plugins": 55305 + 1980 + 6324,
+    "toolstile_plugins": 55305 + 1980 + 6340,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

@@ -1,4 +1,4 @@
-"""Everything the contract raises; `docs/reference/errors.md` draws the tree.
+"""The errors that the contract raises on purpose. All derive from `ToolstileError`.
 
 Messages for people name the thing, the cause and the remedy. Messages for a model name the fault,
 its cause and the next step, such as "retry" or "requires human intervention".

@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from documenting.commands_page import commands_page
+from documenting.errors_page import errors_page
 from documenting.hooks_page import hooks_page
+from documenting.metrics_page import metrics_page
 from documenting.names_page import names_page
 from documenting.pages import ROOT, Page
 from documenting.settings_page import settings_page
@@ -17,7 +19,7 @@ REFERENCE = ROOT / "docs" / "reference"
 _CONTRACT = """\
 Every public name of `toolstile_hookspecs`, which is all that a plugin imports of Toolstile, and at
 the end those of `toolstile_hookspecs.services.ledger`, which is for
-[stores](../guides/ledger.md). The [hooks](hooks.md) have a page of their own."""
+[stores](../how-to/ledger.md#choose-a-store). The [hooks](hooks.md) have a page of their own."""
 
 _HOST = """\
 What an application needs beside [the contract](contract.md), whose names can be imported from
@@ -32,6 +34,8 @@ PAGES: dict[Path, Callable[[], Page]] = {
     REFERENCE / "hooks.md": hooks_page,
     REFERENCE / "settings.md": settings_page,
     REFERENCE / "commands.md": commands_page,
+    REFERENCE / "errors.md": errors_page,
+    REFERENCE / "metrics.md": metrics_page,
     REFERENCE / "contract.md": partial(
         names_page,
         "The contract",

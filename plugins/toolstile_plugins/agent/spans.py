@@ -29,16 +29,18 @@ CHAT: Final = "chat"
 FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
 REQUEST_MODEL: Final = "gen_ai.request.model"
 
-_METRICS: Final = {
-    "client.operation.duration": ("s", BUCKETS),
-    "client.operation.time_to_first_chunk": ("s", BUCKETS),
-    "client.operation.time_per_output_chunk": ("s", BUCKETS),
-    "client.token.usage": ("{token}", tuple(4**power for power in range(14))),
-    "invoke_agent.duration": ("s", tuple(0.1 * 2**power for power in range(13))),
-    "invoke_agent.inference_calls": ("{inference_call}", tuple(2**power for power in range(8))),
-    "invoke_agent.tool_calls": ("{tool_call}", tuple(2**power for power in range(8))),
+_POWERS: Final = tuple(2**power for power in range(8))
+
+METRICS: Final = {
+    "client.operation.duration": ("s", BUCKETS, "A request to the model."),
+    "client.operation.time_to_first_chunk": ("s", BUCKETS, "Until a streamed reply begins."),
+    "client.operation.time_per_output_chunk": ("s", BUCKETS, "Between two pieces of a reply."),
+    "client.token.usage": ("{token}", tuple(4**power for power in range(14)), "Of a request."),
+    "invoke_agent.duration": ("s", tuple(0.1 * 2**power for power in range(13)), "A run."),
+    "invoke_agent.inference_calls": ("{inference_call}", _POWERS, "The requests of a run."),
+    "invoke_agent.tool_calls": ("{tool_call}", _POWERS, "The model's calls in a run."),
 }
-"""The histograms of the conventions: unit, and upper bounds of the buckets."""
+"""The histograms of the conventions: unit, upper bounds of the buckets, and meaning."""
 
 _FINISHES: Final = {
     StopReason.END: "stop",
@@ -56,9 +58,9 @@ class RunSpans:
         self._capture = tracing.capture
         self._histograms: dict[str, Histogram] = {
             name: tracing.meter.create_histogram(
-                f"gen_ai.{name}", unit, explicit_bucket_boundaries_advisory=bounds
+                f"gen_ai.{name}", unit, meaning, explicit_bucket_boundaries_advisory=bounds
             )
-            for name, (unit, bounds) in _METRICS.items()
+            for name, (unit, bounds, meaning) in METRICS.items()
         }
         self._shared: Attributes = {
             "gen_ai.provider.name": adapter.name,

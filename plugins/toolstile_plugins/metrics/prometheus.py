@@ -36,6 +36,30 @@ APPROVER: Final = "(approver)"
 HOST: Final = "(host)"
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
+COUNTERS: Final = {
+    "calls": ("Calls that have ended, nested calls too.", ("tool", "status")),
+    "denials": ("Denials; a call that several policies deny counts for each.", ("tool", "policy")),
+    "rollbacks": ("Calls that were rolled back, also at the end of a transaction.", ("tool",)),
+    "reruns": ("Retries of calls by the host, such as after a conflict.", ("tool",)),
+    "agent_calls": ("Calls of child agents.", ("tool", "agent")),
+    "ledger_calls": (
+        "Calls of tools with `idempotency`, by their state.",
+        ("tool", "state"),
+    ),
+    "transactions": ("Transactions of several calls that have ended.", ("status",)),
+}
+"""The text and the labels of each counter, by its name without `toolstile_` and `_total`."""
+DURATION: Final = ("call_duration_seconds", "Seconds of a call, with waiting for people.")
+WAITING: Final = ("approvals_waiting", "Questions of the inbox that wait for a person now.")
+LABELS: Final = {
+    "tool": "A tool; `(unknown)` for names that no tool has, `(others)` from the 501st tool on.",
+    "status": "The status of a call, such as `succeeded`, or of a transaction.",
+    "policy": "The policy that denied; `(approver)` for a person, `(host)` for the host itself.",
+    "agent": "The path of the child agent, such as `main/reader`.",
+    "state": "`recorded`, `hit`, `released`, `unknown`, `in_progress` and other states.",
+}
+"""The meaning of each label. A label never holds an argument, a principal or a session."""
+
 
 class CallMetrics(Collector):
     """A plugin that counts calls, and an ASGI application that serves the counts.
@@ -76,28 +100,16 @@ class CallMetrics(Collector):
         self._tools: set[str] = set()
         self._host: HostHandle | None = None
 
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"toolstile_{name}", text, ["tool", *labels], registry=counted)
-
-        self._calls = counter("calls", "Calls that have ended, by their status.", "status")
-        self._denials = counter("denials", "Denials, by the policy that has denied.", "policy")
-        self._rollbacks = counter("rollbacks", "Calls whose changes were put back.")
-        self._reruns = counter("reruns", "Further runs of calls, such as after a conflict.")
-        self._agents = counter(
-            "agent_calls", "Calls of children, by the path of the child.", "agent"
-        )
-        self._transactions = Counter(
-            "toolstile_transactions",
-            "Transactions of several calls that have ended, by their status.",
-            ["status"],
-            registry=counted,
-        )
+        self._counters = {
+            name: Counter(f"toolstile_{name}", text, labels, registry=counted)
+            for name, (text, labels) in COUNTERS.items()
+        }
         # The tools of the calls in each open transaction, which its end keeps or puts back.
         self._undecided = defaultdict[str, list[str]](list)
-        self._ledger = counter("ledger_calls", "Calls that the ledger knows.", "state")
+        name, text = DURATION
         self._duration = Histogram(
-            "toolstile_call_duration_seconds",
-            "Seconds from the lookup of a call to its end.",
+            f"toolstile_{name}",
+            text,
             ["tool"],
             buckets=buckets,
             registry=counted,
@@ -118,43 +130,44 @@ class CallMetrics(Collector):
     def toolstile_telemetry(self, event: ToolInvoked) -> None:
         """Count a call."""
         tool = UNKNOWN if event.tool is None else self._label(event.tool.name)
-        self._calls.labels(tool, str(event.status)).inc()
+        self._counters["calls"].labels(tool, str(event.status)).inc()
         self._duration.labels(tool).observe(event.duration)
         if event.status is Status.DENIED:
             denials = [each for each in event.decisions if each.verdict is Verdict.DENY]
             other = APPROVER if APPROVAL in event.attributes else HOST
             for policy in {each.policy or HOST for each in denials} or {other}:
-                self._denials.labels(tool, policy).inc()
+                self._counters["denials"].labels(tool, policy).inc()
         if event.rolled_back:
-            self._rollbacks.labels(tool).inc()
+            self._counters["rollbacks"].labels(tool).inc()
         elif event.pending and event.transaction is not None:
             self._undecided[event.transaction].append(tool)
         if event.agent != MAIN_AGENT:
-            self._agents.labels(tool, self._label(event.agent)).inc()
+            self._counters["agent_calls"].labels(tool, self._label(event.agent)).inc()
         if event.reruns:
-            self._reruns.labels(tool).inc(event.reruns)
+            self._counters["reruns"].labels(tool).inc(event.reruns)
         if (state := event.attributes.get("ledger.state")) is not None:
-            self._ledger.labels(tool, str(state)).inc()
+            self._counters["ledger_calls"].labels(tool, str(state)).inc()
 
     @hookimpl
     def toolstile_transaction(self, event: TransactionEnded) -> None:
         """Count a transaction, and the rollbacks of its calls if it is not kept."""
-        self._transactions.labels(str(event.status)).inc()
+        self._counters["transactions"].labels(str(event.status)).inc()
         tools = self._undecided.pop(event.id, [])
         if event.status in {TransactionStatus.ROLLED_BACK, TransactionStatus.CONFLICT}:
             for tool in tools:
-                self._rollbacks.labels(tool).inc()
+                self._counters["rollbacks"].labels(tool).inc()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the number of questions that wait now, by tool."""
-        text, tally = "Questions that wait for a person.", Tally[str]()
+        tally = Tally[str]()
         if (host := self._host) is not None:
             with host.executor() as tools:
                 store = tools.resources.get(ApprovalStore, None)  # type: ignore[type-abstract]
             waiting, now = QuestionState.WAITING, host.clock.now()
             asked = () if store is None else store.questions({waiting})
             tally.update(self._label(each.tool) for each in asked if each.state_at(now) is waiting)
-        family = GaugeMetricFamily("toolstile_approvals_waiting", text, labels=["tool"])
+        name, text = WAITING
+        family = GaugeMetricFamily(f"toolstile_{name}", text, labels=["tool"])
         for tool, number in tally.items():
             family.add_metric([tool], number)
         yield family

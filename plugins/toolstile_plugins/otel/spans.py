@@ -59,6 +59,7 @@ from toolstile_plugins.otel.providers import Providers, find_providers
 from toolstile_plugins.otel.settings import OtelSettings
 
 DURATION: Final = "gen_ai.execute_tool.duration"
+DESCRIPTION: Final = "The duration of a single tool execution."
 BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
 """Upper bounds in seconds, from 10 ms to 81.92 s."""
 OTHER: Final = "_OTHER"
@@ -74,7 +75,7 @@ class Durations:
         self._histogram = meter.create_histogram(
             DURATION,
             unit="s",
-            description="The duration of a single tool execution.",
+            description=DESCRIPTION,
             explicit_bucket_boundaries_advisory=BUCKETS,
         )
         self._of_tool: dict[str, dict[str, str]] = {}
