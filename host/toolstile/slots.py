@@ -43,7 +43,13 @@ class Slot:
             ignore.write("*\n")
         path = folder / f"{os.getpid()}-{new_id()}"
         self._locked = file = unshared(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        os.ftruncate(file.fileno(), 8 * MARKS)
+        try:
+            # Because a write to a mapped page that finds no room on the disk kills the process.
+            with open(file.fileno(), "wb", closefd=False) as whole:
+                whole.write(bytes(8 * MARKS))
+        except OSError:
+            path.unlink()
+            raise
         self.numbers = _mapped(file)
         # Locked before it has its name: an unlocked slot is one of a process that has ended.
         fcntl.flock(file, fcntl.LOCK_EX)
