@@ -162,6 +162,18 @@ Who is there?
 
 
 @pytest.mark.slow
+def test_a_block_that_needs_a_database_reaches_one_under_any_name(tmp_path, monkeypatch):
+    page = """
+<!-- needs: postgresql -->
+```console
+$ psql -h db.example.org -U postgres -At -c 'SELECT 40 + 2'
+42
+```
+"""
+    assert evaluated(tmp_path, monkeypatch, page).done["commands"] == 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("block", "why"),
     [

@@ -22,6 +22,8 @@ Comments just above a block say what a reader knows, but a machine does not:
 - `<!-- instead: COMMAND => OTHER -->`: the other is run in its place, where it cannot be run here;
   `$CHECKOUT` is the source tree.
 - `<!-- of: NAME -->`: the tables are those of another program, or of another file of ours.
+- `<!-- needs: postgresql -->`: the commands of the block reach a PostgreSQL server under any name
+  of a host; without an installed server the block is skipped.
 - `<!-- client: NAME -->`: the block is of the configuration of that MCP client.
 - `<!-- invisible-code: LANGUAGE ... -->` is a block that readers do not see.
 """

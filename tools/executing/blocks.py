@@ -10,10 +10,13 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import ExitStack
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import pytest
 from sybil import Document, Example, Region
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.typing import Evaluator
@@ -42,6 +45,8 @@ class Execution:
         self._pages = 0
         self._before = Path.cwd()
         self._variables = dict(os.environ)
+        self._databases = ExitStack()
+        self._has_database = False
 
     @property
     def parsers(self) -> list[Any]:
@@ -91,6 +96,23 @@ class Execution:
         os.environ.update(self._variables)
         if _HERE in namespace:
             namespace[_HERE].close()
+        self._databases.close()
+        self._has_database = False
+
+    def _start_postgresql(self, workplace: Workplace) -> None:
+        """Start a server once a page, which every name of a host leads to; skip without one."""
+        # Because the module needs `pwd`, which Windows does not have.
+        import postgres_server
+
+        if not postgres_server.is_installed():
+            pytest.skip("No PostgreSQL server is installed.")
+        if not self._has_database:
+            url = self._databases.enter_context(postgres_server.postgres_server())
+            reached = {"PGHOSTADDR": "127.0.0.1", "PGPORT": str(urlsplit(url).port)}
+            superuser = ["createuser", "-h", "localhost", "-U", "bench", "--superuser", "postgres"]
+            subprocess.run(superuser, env={**os.environ, **reached}, check=True)
+            workplace.export(**reached)
+            self._has_database = True
 
     def close(self) -> None:
         """Remove all directories."""
@@ -125,6 +147,8 @@ class Execution:
         workplace = self._workplace(example)
         self.done["console"] += 1
         said = markers(example.document.text, example.start)
+        if said["needs"]:
+            self._start_postgresql(workplace)
         expected = {int(status) for status in said["exit"]}
         instead = dict(pair.split(" => ", 1) for pair in said["instead"])
         typed = next(iter(said["typed"]), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-_KNOWN = {"file", "exit", "typed", "instead", "of", "client"}
+_KNOWN = {"file", "exit", "typed", "instead", "of", "client", "needs"}
 _ABOVE = re.compile(r"(?:^ *<!-- \w+: [^\n]* -->\n)+\Z", re.MULTILINE)
 _MARKER = re.compile(r"^ *<!-- (\w+): ([^\n]*) -->$", re.MULTILINE)
 

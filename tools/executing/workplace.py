@@ -74,6 +74,10 @@ class Workplace:
             printed, status = self._simply(line)
         return printed.replace(str(self.folder), PLACE).replace(str(self._port), PORT), status
 
+    def export(self, **variables: str) -> None:
+        """Set variables for the commands that follow."""
+        self._variables |= variables
+
     def close(self) -> None:
         """Stop the servers, and the helpers of hooks, which outlive their commands."""
         state = self._variables.get("XDG_STATE_HOME") or f"{self._variables['HOME']}/.local/state"
