@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[3] / "docs"
-GUIDED = ("guides/ledger", "how-to/testing")
+GUIDED = ("how-to/ledger", "how-to/testing")
 
 
 @pytest.mark.slow
