@@ -105,6 +105,8 @@ class GeminiAgent(Other):
             "security": {"auth": {"selectedType": "gemini-api-key"}},
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False},
+            # Else it asks its model after 30 turns whether they loop, in a form of its own.
+            "model": {"disableLoopDetection": True},
         }
         self.settings.parent.mkdir()
         self.settings.write_text(json.dumps(settings))
