@@ -28,6 +28,8 @@ class Other(ABC):
 
     npm: Npm
     workspace: Workspace
+    is_managed: bool = False
+    """Whether the user has switched hooks off and trusts none: only the machine's may count."""
     model: Played = field(init=False)
     name: ClassVar[str]
     form: ClassVar[Any]
@@ -83,12 +85,12 @@ class CodexAgent(Other):
         (self.workspace.home / ".codex/config.toml").write_text(
             'model = "gpt-5.1-codex"\nmodel_provider = "loop"\n[model_providers.loop]\n'
             f'name = "loop"\nbase_url = "{model}/v1"\nwire_api = "responses"\n'
-            'env_key = "LOOP_KEY"\n[features]\nhooks = true\n'
+            f'env_key = "LOOP_KEY"\n[features]\nhooks = {str(not self.is_managed).lower()}\n'
         )
         program = self.npm.program("codex", "@openai/codex@0.171.0")
-        words = ["exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust"]
-        words += ["--dangerously-bypass-approvals-and-sandbox", "go"]
-        return [program, *words], {"LOOP_KEY": "x"}
+        words = ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+        words += [] if self.is_managed else ["--dangerously-bypass-hook-trust"]
+        return [program, *words, "go"], {"LOOP_KEY": "x"}
 
     def shell(self, command: str) -> Step:
         return {"name": "exec_command", "arguments": {"cmd": command}}
@@ -103,6 +105,7 @@ class GeminiAgent(Other):
     def prepare(self) -> None:
         settings = {
             "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "hooksConfig": {"enabled": not self.is_managed},
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False},
             # Else it asks its model after 30 turns whether they loop, in a form of its own.

@@ -179,7 +179,8 @@ class Agent:
     def settings_file(self, scope: str, project: Path) -> Path:
         """Return the file of its hooks for a project, the user or the machine."""
         if scope not in self.files:
-            raise ConfigurationError(f"{self.title} runs the hooks of the user alone. Use --user.")
+            told = f"{self.title} runs no hooks of a project. Use --user or --managed."
+            raise ConfigurationError(told)
         homes = {name: os.environ.get(name) or Path.home() / _HOMES[name] for name in _HOMES}
         return Path(self.files[scope].format(project=project, **homes))
 
@@ -300,7 +301,7 @@ class Codex(Agent):
 
     name = program = "codex"
     title = "Codex"
-    files: ClassVar = {"user": "{CODEX_HOME}/hooks.json"}
+    files: ClassVar = {"managed": "/etc/codex/hooks.json", "user": "{CODEX_HOME}/hooks.json"}
     scope = "user"
     note = "Codex runs these hooks once you trust them: it asks when it starts."
     categories: ClassVar = _named(

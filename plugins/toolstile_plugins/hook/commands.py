@@ -22,6 +22,7 @@ from toolstile_plugins.hook.install import (
     SCRIPT,
     command_for,
     diff_of,
+    hooked,
     installed,
     missing,
     note_installed,
@@ -103,7 +104,9 @@ def _show(args: argparse.Namespace, file: Path, before: str | None, after: str |
 def _doctor(_: HostHandle, args: argparse.Namespace) -> int:
     """Run each installed command on an event, and tell whether it answers."""
     status = 0
-    notes = installed()
+    # Another user may have installed the hook of the machine, or a project come with one.
+    found = {str(file): {"agent": agent.name} for agent, file, _ in hooked(Path.cwd())}
+    notes = found | installed()
     if not notes:
         show_line("No hook is installed. Install one: toolstile hook install claude-code")
     for place, noted in notes.items():

@@ -15,8 +15,8 @@ from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.hook.agents import AGENTS, Agent
 from toolstile_plugins.hook.client import private, state_folder
-from toolstile_plugins.hook.person import INSTALLED, notes_in
 
+INSTALLED: Final = "installed.json"
 SCRIPT: Final = Path(__file__).with_name("hook.sh")
 LIMIT: Final = 30
 """Seconds after which the command of a hook refuses a call; the client ends before."""
@@ -151,6 +151,15 @@ def switches_off(agent: Agent, file: Path) -> bool:
 def installed() -> dict[str, Any]:
     """Return the notes about the settings with our hook, by their files."""
     return notes_in(Path(state_folder(), INSTALLED))
+
+
+def notes_in(file: Path) -> dict[str, Any]:
+    """Return the notes in a JSON file of ours; none if it is missing or broken."""
+    try:
+        found: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
 
 
 def note_installed(file: Path, noted: Mapping[str, Any] | None) -> None:

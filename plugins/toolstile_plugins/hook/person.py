@@ -11,10 +11,11 @@ from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from pwd import getpwuid
-from typing import Any, Final
+from typing import Final
 
 from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.hook.client import state_folder
+from toolstile_plugins.hook.install import INSTALLED, hooked, notes_in
 from toolstile_plugins.hook.processes import MARKS, above, is_marked, now, processes
 
 _REAPERS: Final = frozenset({"init", "launchd", "systemd"})
@@ -23,7 +24,6 @@ _LONGEST: Final = 12 * 3600
 """Seconds for which a session counts if the process of its agent is unknown."""
 SESSIONS: Final = "sessions.json"
 _PROGRAMS: Final = frozenset({"claude", "claude.exe", "codex", "gemini"})
-INSTALLED: Final = "installed.json"
 _REFUSED: Final = (
     "A person decides this, and {why}. Run the command in a terminal that you opened before the "
     "agent; or answer in the console that you have opened there."
@@ -53,15 +53,6 @@ def note_session(folder: Path, session: str, process: int, *, ends: bool) -> Non
     file.write_text(json.dumps(sessions))
 
 
-def notes_in(file: Path) -> dict[str, Any]:
-    """Return the notes in a JSON file of ours; none if it is missing or broken."""
-    try:
-        found: dict[str, Any] = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found
-
-
 def _not_a_person() -> str:
     if any(os.environ.get(mark) for mark in MARKS):
         return _OF_AGENT
@@ -69,8 +60,7 @@ def _not_a_person() -> str:
     folders = {Path(state_folder())}
     with suppress(KeyError):  # a container may not know its user
         folders.add(Path(getpwuid(os.getuid()).pw_dir, ".local/state/toolstile/hook"))
-    hooked = [folder for folder in folders if (folder / INSTALLED).exists()]
-    files = (file for folder in hooked for file in folder.glob(f"*/{SESSIONS}"))
+    files = (file for folder in folders for file in folder.glob(f"*/{SESSIONS}"))
     known, booted = processes(), time.time() - now()
     noted = [
         (since, agent)
@@ -89,7 +79,8 @@ def _not_a_person() -> str:
     ]
     if any(each in agents or known[each].name in _PROGRAMS or is_marked(each) for each in ours):
         return _OF_AGENT
-    if not hooked:
+    # Another user may have installed the hook of the machine.
+    if not any((folder / INSTALLED).exists() for folder in folders) and not any(hooked(Path.cwd())):
         return ""
     # A process that left the agent's is younger than the session. So may be a new terminal.
     if ours and any(booted + known[ours[-1]].began > since for since, _ in noted):

@@ -12,7 +12,7 @@ from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import dropwhile
+from itertools import dropwhile, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +55,11 @@ _KEPT: Final = (
     *(".codex/hooks.json", ".gemini/settings.json", ".mcp.json", "toolstile.toml"),
     *(".cursor/mcp.json", ".vscode/mcp.json"),
 )
+_SETTINGS: Final = (
+    *("settings.json", "hooks.json", "config.toml"),
+    *("managed-settings.json", "requirements.toml"),
+)
+_MACHINE: Final = Path("/etc")
 _CONFIGURATIONS: Final = ("toolstile.toml", "pyproject.toml")
 _STOPS: Final = ".toolstile/stops"
 _RECORD: Final = "governing"
@@ -116,6 +121,7 @@ class Protection:
         self._secret = [Path(state_folder()).resolve(), *_folders(host)]
         homes = {self._workspace, Path.home().resolve()}
         self._roots = sorted(homes)
+        self._above = (*homes, _MACHINE)
         # Of the configuration, and below: there, another would count instead.
         above = configuration(self._workspace)[0].parent
         folders = (self._workspace, *self._workspace.parents)
@@ -123,8 +129,9 @@ class Protection:
         ours = (*_CONFIGURATIONS, f"{_STOPS}/stops.json")
         places = ((self._roots, _KEPT), (self._folders, ours))
         self._governing = [at / name for ats, names in places for at in ats for name in names]
-        users = [agent.settings_file("user", workspace).parent for agent in AGENTS.values()]
-        own = [at / name for at in users for name in ("settings.json", "hooks.json", "config.toml")]
+        scopes = product(AGENTS.values(), ("user", "managed"))
+        homes = {agent.settings_file(scope, workspace).parent for agent, scope in scopes}
+        own = [at / name for at in sorted(homes) for name in _SETTINGS]
         self._governing += own
         self._settings = {each.resolve() for each in (*own, *map(Path, installed()))}
         self._kept: dict[Path, bytes | None] = {}
@@ -192,7 +199,7 @@ class Protection:
         """Tell whether a word names a protected file, or a folder around one."""
         files = [each for each in self._governing if each.name != "pyproject.toml"]
         around = any(each.is_relative_to(path) for each in (*files, *self._secret))
-        is_above = any(root.is_relative_to(path) for root in self._roots)
+        is_above = any(each.is_relative_to(path) for each in self._above)
         return self._governs(path) or (around and not is_above)
 
     def _governs(self, path: Path) -> bool:

@@ -56,6 +56,8 @@ class Workspace:
     home: Path
     entry: str = "sdk-cli"
     more: dict[str, str] = field(default_factory=dict[str, str])
+    inside: Sequence[str] = ()
+    """The words before each command, which run it in a namespace."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -94,7 +96,7 @@ class Workspace:
     def run_agent(self, command: Sequence[str], environment: Mapping[str, str]) -> str:
         """Run an agent without a terminal until it ends, and return its output."""
         done = subprocess.run(
-            command,
+            [*self.inside, *command],
             cwd=self.folder,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -147,7 +149,7 @@ class Workspace:
     def command(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
         """Run `toolstile` in the workspace."""
         return subprocess.run(
-            [sys.executable, "-m", "toolstile", *words],
+            [*self.inside, sys.executable, "-m", "toolstile", *words],
             env=self.environment,
             cwd=self.folder,
             capture_output=True,
@@ -161,12 +163,13 @@ class Workspace:
         """Run `toolstile` at a terminal in the workspace."""
         code = (
             "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-            "os.execv(sys.executable, [sys.executable, '-m', 'toolstile', *sys.argv[1:]])"
+            "os.execvp(sys.argv[1], sys.argv[1:])"
         )
+        own = [*self.inside, sys.executable, "-m", "toolstile"]
         master, slave = os.openpty()
         try:
             return subprocess.run(
-                [sys.executable, "-c", code, *words],
+                [sys.executable, "-c", code, *own, *words],
                 env=self.environment,
                 cwd=self.folder,
                 stdin=slave,

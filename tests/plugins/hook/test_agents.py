@@ -100,9 +100,8 @@ def test_the_files_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         ("gemini", "project"): "/project/.gemini/settings.json",
         ("gemini", "user"): "/elsewhere/ann/.gemini/settings.json",
     }
-    for scope in ("project", "managed"):
-        with pytest.raises(ConfigurationError, match="Use --user"):
-            Codex().settings_file(scope, project)
+    with pytest.raises(ConfigurationError, match="Use --user"):
+        Codex().settings_file("project", project)
 
 
 def test_a_probe_is_a_call_that_changes_nothing() -> None:

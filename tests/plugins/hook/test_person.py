@@ -151,7 +151,5 @@ def test_a_terminal_that_is_newer_than_a_session_does_not_count(installed: Works
 def test_a_check_of_the_hook_leaves_no_session_of_an_agent(installed: Workspace) -> None:
     assert installed.command("hook", "doctor").returncode == 0
     (file,) = installed.state.glob("toolstile/hook/*/sessions.json")
-    ((_, process),) = json.loads(file.read_text()).values()
-    # An unknown process would count for hours, and newer terminals as opened by an agent.
-    with pytest.raises(ProcessLookupError):
-        os.kill(process or os.getpid(), 0)
+    # One of an unknown process would count for hours, and newer terminals as opened by an agent.
+    assert json.loads(file.read_text()) == {}
