@@ -173,6 +173,30 @@ def test_a_command_in_the_sandbox_lands_only_if_it_succeeds(agent: Agent) -> Non
     ]
 
 
+def test_a_command_works_where_the_one_before_has_gone(agent: Agent) -> None:
+    folder = agent.workspace.folder
+    for place in ("deep/in", ".git"):
+        (folder / place).mkdir(parents=True)
+    (folder / "deep/in/ours").write_text("before")
+    turns = [
+        [bash("go", "cd deep/in")],
+        [bash("configuration", "mv ../../toolstile.toml x")],
+        [bash("env", "echo S=1 > .env")],
+        [bash("edit", "echo after > ours")],
+        [bash("fails", "echo after > lost; false")],
+        [bash("back", "cd ../../.claude")],
+        [bash("settings", "unlink settings.json")],
+    ]
+    read = agent.run(turns).read()
+    refused = {name for name, (text, _) in read.items() if "which is protected" in text}
+    assert refused == {"toolu_configuration", "toolu_env", "toolu_settings"}
+    assert [each.name for each in (folder / "deep/in").iterdir()] == ["ours"]
+    assert (folder / "deep/in/ours").read_text() == "after\n"
+    agent.workspace.kill()  # which has the record
+    done = agent.workspace.person("undo", "--last", "--yes")
+    assert (folder / "deep/in/ours").read_text() == "before", done
+
+
 def test_a_sub_agent_is_refused(agent: Agent) -> None:
     def reply(request: Any) -> Sequence[ToolCall] | str:
         first = json.dumps(request["messages"][0]["content"])

@@ -66,7 +66,7 @@ CASES: Mapping[str, tuple[Callable[[Npm, Workspace], Run], Mapping[str, str]]] =
     "codex": (other(CodexAgent), {"requirements.toml": "[features]\nhooks = true\n"}),
     "gemini": (other(GeminiAgent), {"settings.json": '{"hooksConfig": {"enabled": true}}'}),
 }
-"""How each agent begins, and the machine's other settings that it needs."""
+"""The beginning of each agent, and the machine's other settings that it needs."""
 
 
 @pytest.mark.parametrize("name", CASES)

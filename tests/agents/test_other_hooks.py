@@ -29,7 +29,7 @@ class Other(ABC):
     npm: Npm
     workspace: Workspace
     is_managed: bool = False
-    """Whether the user has switched hooks off and trusts none: only the machine's may count."""
+    """True if the user has switched hooks off and trusts none: only the machine's may count."""
     model: Played = field(init=False)
     name: ClassVar[str]
     form: ClassVar[Any]
@@ -204,6 +204,33 @@ def test_the_hook_of_a_project_counts(agent: Other) -> None:
     assert done.returncode == 0, done
     results = agent.run([agent.shell("git status && delete x")]).results
     assert "Deletions are for the user." in results[0]
+
+
+@pytest.mark.parametrize("agent", [GeminiAgent], indirect=True)
+def test_nothing_goes_back_while_a_process_of_the_command_lives(agent: Other) -> None:
+    line = "(sleep 15; echo two > f2) >/dev/null 2>&1 & echo one > f1; false"
+    model = agent.run([agent.shell(line)])
+    assert (agent.workspace.folder / "f1").exists()
+    assert "a process of the command still runs" in model.read
+    assert agent.recorded() == ["error"]
+
+
+@pytest.mark.parametrize("agent", [GeminiAgent], indirect=True)
+def test_a_command_in_the_background_counts_as_done_at_once(agent: Other) -> None:
+    folder, early = agent.workspace.folder, list[bool]()
+
+    def reply(results: list[str]) -> Step | None:
+        if not results:
+            line = "echo one > f1; sleep 5; echo two > f2"
+            arguments = {"command": line, "is_background": True}
+            return {"name": "run_shell_command", "arguments": arguments}
+        early.append(not (folder / "f2").exists())
+        return None
+
+    results = agent.run(reply).results
+    assert "to background" in results[0]
+    assert early == [True]
+    assert agent.recorded() == ["succeeded"]
 
 
 def test_a_sub_agent_is_refused(agent: Other) -> None:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import Any, Final
 from toolstile_hookspecs import HostHandle, StateError
 from toolstile_plugins.hook import sandboxed
 from toolstile_plugins.hook.agents import AGENTS, Agent
-from toolstile_plugins.hook.client import PASSED
+from toolstile_plugins.hook.client import PASSED, folder_of
 from toolstile_plugins.hook.helper import Helper, serve
 from toolstile_plugins.hook.install import (
     SCRIPT,
@@ -34,8 +35,13 @@ from toolstile_plugins.hook.install import (
     write_settings,
 )
 from toolstile_plugins.screen import show_line, tell
+from toolstile_plugins.undo.settings import UndoSettings
 
 _FAILED: Final = 1
+_STAY: Final = (
+    "Former contents of files stay for undo, in {undo} and {own}. To remove them, run `toolstile "
+    "undo purge`, which removes those of all projects, then `rm -r {removed}`."
+)
 _PROBES: Final[Mapping[str, Mapping[str, str]]] = {
     "a call": {},
     "a call of a sub-agent": {"agent_id": "probe"},
@@ -67,7 +73,7 @@ def _install(_: HostHandle, args: argparse.Namespace) -> int:
     return 0
 
 
-def _uninstall(_: HostHandle, args: argparse.Namespace) -> int:
+def _uninstall(host: HostHandle, args: argparse.Namespace) -> int:
     file, text = _settings_of(args)[1:]
     settings, noted = read_settings(file, text), installed().get(str(file))
     left: str | None = None
@@ -83,6 +89,10 @@ def _uninstall(_: HostHandle, args: argparse.Namespace) -> int:
         write_settings(file, left)
     note_installed(file, None)
     _show(args, file, text, left)
+    own = Path(folder_of(str(Path.cwd())))
+    if own.is_dir() and not args.out:
+        undo = (host.settings("undo") or UndoSettings()).directory
+        show_line(_STAY.format(undo=undo, own=own, removed=shlex.quote(str(own))))
     return 0
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,27 @@ def test_uninstall_gives_back_every_byte(hooked: Workspace, text: str | None) ->
     assert "has the hook already" in done.stdout
     uninstall(hooked)
     assert (file.read_bytes().decode() if file.exists() else None) == text
+
+
+def test_uninstall_says_how_to_remove_the_contents_that_stay(hooked: Workspace) -> None:
+    def kept() -> list[Path]:
+        files = (each for each in hooked.state.rglob("*") if each.is_file())
+        return [each for each in files if b"the former content" in each.read_bytes()]
+
+    install(hooked)
+    file = hooked.folder / "f"
+    file.write_text("the former content")
+    call = hooked.event("PreToolUse", "Bash", arguments={"command": "echo after > f"})
+    assert hooked.decision(call) == {}
+    file.write_text("after")
+    hooked.send({**call, "hook_event_name": "PostToolUse", "tool_response": ""})
+    hooked.kill()
+    removes = re.search(r"`(rm -r [^`]+)`", uninstall(hooked))
+    assert removes is not None
+    assert kept()
+    assert "of 1 call are removed" in hooked.person("undo", "purge").stdout
+    subprocess.run(["sh", "-c", removes[1]], check=True)
+    assert kept() == []
 
 
 def test_lines_that_were_added_since_stay(hooked: Workspace) -> None:
