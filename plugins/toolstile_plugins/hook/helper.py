@@ -278,7 +278,7 @@ class Helper:
             note: dict[str, Any] = {"id": id_, "tool": event.tool, "provider_id": event.given_id}
             note |= {"session_id": event.session, "turn": turn}
             begun = sandboxed(begun, self._workspace, event.cwd, note)
-        begun = agent.noting(event.tool, begun) if self._settings.bash != "off" else begun
+        begun = agent.noting(event.tool, begun)
         if begun == event.arguments:
             return None
         if not event.given_id:  # the event of its end has the changed arguments

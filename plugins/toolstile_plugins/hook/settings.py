@@ -20,8 +20,7 @@ class HookSettings(BaseModel):
         bash: `watch` keeps the files of the workspace before each command: a failed command goes
             back, and the others can be undone. `sandbox` runs them in the sandbox, on a branch of
             the workspace and without a network: only a success lands, and no governing file
-            changes; the agent's own rules over commands see the rewritten line. `off` keeps only
-            the files that tools name.
+            changes; the agent's own rules over commands see the rewritten line.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,7 +28,7 @@ class HookSettings(BaseModel):
     protected: tuple[str, ...] = ()
     idle: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 900.0
     wait: Annotated[float, Field(gt=0, le=20)] = 15.0
-    bash: Literal["watch", "sandbox", "off"] = "watch"
+    bash: Literal["watch", "sandbox"] = "watch"
 
     @property
     def awaited_tools(self) -> tuple[str, ...]:
