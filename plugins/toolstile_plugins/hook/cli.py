@@ -61,10 +61,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 _INIT_HELP: Final = """\
 examples:
-  toolstile init                       ask before each change
-  toolstile init --dry-run             show the changes, and write none
-  toolstile init --yes                 write them without a question
-  toolstile init --preset read-only    begin with stricter rules over commands
+  toolstile init              ask before each change
+  toolstile init --dry-run    show the changes, and write none
+  toolstile init --yes        write them without a question
 """
 
 
@@ -72,12 +71,6 @@ def _configure_init(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _INIT_HELP
     parser.add_argument("--yes", action="store_true", help="write without asking")
     parser.add_argument("--dry-run", action="store_true", help="show the changes, and write none")
-    parser.add_argument(
-        "--preset",
-        choices=("read-only", "developer", "careful"),
-        default="developer",
-        help="the rules over commands (default: developer)",
-    )
 
 
 UNDO: Final = {"plugins.undo.keep": "7 days", "plugins.vfs.root": "."}

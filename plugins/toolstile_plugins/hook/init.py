@@ -72,7 +72,7 @@ _RULES: Final = """\
 [[policies]]
 kind = "command"
 tools = ["Bash", "run_shell_command"]
-preset = "{preset}"
+preset = "developer"
 """
 _PASSING: Final = """\
 # The server is wrapped, and the wrapper asks.
@@ -99,7 +99,7 @@ def run_command(_: HostHandle, args: argparse.Namespace) -> int:
     if Path.cwd() == home:
         raise ConfigurationError(_AT_HOME)
     try:
-        survey = Survey(Path.cwd(), args.preset)
+        survey = Survey(Path.cwd())
         survey.look()
         if not (survey.agents or survey.servers or survey.notes):
             raise ConfigurationError(_NOTHING)
@@ -144,7 +144,6 @@ class Survey:
     """
 
     project: Path
-    preset: str
     proposals: list[Proposal] = field(default_factory=list[Proposal])
     notes: list[str] = field(default_factory=list[str])
     agents: dict[Agent, Path] = field(default_factory=dict[Agent, Path])
@@ -231,7 +230,7 @@ class Survey:
         place = f"~/{place.removeprefix(home)}" if place.startswith(home) else place
         plugins = data.get("plugins", {})
         if not data.get("policies"):
-            yield _RULES.format(preset=self.preset)
+            yield _RULES
         if not {"inbox", "database"} & plugins.keys():
             path = json.dumps(f"{place}/inbox.db", ensure_ascii=False)
             yield f"[plugins.inbox]\npath = {path}\n"
