@@ -92,11 +92,7 @@ def run_command(_: HostHandle, args: argparse.Namespace) -> int:
     Raises:
         ConfigurationError: Nothing is found, an extra is missing, or a file cannot be changed.
     """
-    try:
-        home = Path.home().resolve()
-    except RuntimeError as error:
-        raise ConfigurationError(f"{error} Set the variable HOME.") from error
-    if Path.cwd() == home:
+    if Path.cwd() == Path.home().resolve():
         raise ConfigurationError(_AT_HOME)
     try:
         survey = Survey(Path.cwd())

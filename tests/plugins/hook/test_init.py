@@ -299,19 +299,6 @@ def test_missing_libraries_are_named_before_a_change(
     assert files(found) == before
 
 
-def test_without_a_home_the_variable_is_named(
-    found: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.chdir(found.folder)
-    monkeypatch.setattr("toolstile_plugins.hook.init.Path.home", home)
-    assert main(["init", "--yes"]) == 2
-    said = capsys.readouterr().err
-    assert "Could not determine home directory. Set the variable HOME." in said
-
-
 def test_without_agents_servers_and_frameworks_nothing_is_found(
     hooked: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
