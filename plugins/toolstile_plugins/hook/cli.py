@@ -41,7 +41,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
             places.add_argument(
                 f"--{scope}", dest="scope", action="store_const", const=scope, help=where
             )
-    add("doctor", "check that installed hooks answer", ("", "check each, with its time"))
+    add("doctor", "check that installed hooks answer", ("", "check each"))
     test = add(
         "test",
         "answer an event from standard input as the hook would, without a helper",
