@@ -27,6 +27,7 @@ examples:
   toolstile run --example --record calls.jsonl   record a session
   toolstile record show calls.jsonl              list its calls
   toolstile record show calls.jsonl --line 5     show one call in full
+  toolstile record show calls.jsonl --html a.html  draw a timeline to open in a browser
   toolstile record list records --tool 'read_*'  list records with calls of such tools
   toolstile record verify calls.jsonl            check that no line was changed
 """
@@ -80,12 +81,17 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
         "list the calls of a record, or show one",
         ("calls.jsonl", "list its calls"),
         ("calls.jsonl --line 5", "show the call on line 5 in full"),
+        ("calls.jsonl --html report.html", "write a page with a timeline of its calls"),
         ("calls.jsonl --json", "print each call as JSON"),
         ("records --outcome denied", "list the denied calls of a folder"),
     )
     show.add_argument("file", type=Path, metavar="FILE", help="the record, or a folder of records")
     _add_selection(show)
-    show.add_argument("--line", type=_line, metavar="N", help="show the call on this line in full")
+    how = show.add_mutually_exclusive_group()
+    how.add_argument("--line", type=_line, metavar="N", help="show the call on this line in full")
+    how.add_argument(
+        "--html", type=Path, metavar="OUT", help="write one self-contained page with a timeline"
+    )
     listing = add(
         "list",
         "list the records of a folder, with their tools and outcomes",

@@ -23,6 +23,7 @@ from toolstile_plugins.record.reader import (
     verify,
 )
 from toolstile_plugins.record.replayer import Comparison, Replayer, executed, replayed
+from toolstile_plugins.record.report import report_of
 from toolstile_plugins.record.schema import (
     RecordedApproval,
     RecordedCall,
@@ -45,6 +46,8 @@ def show_record(args: argparse.Namespace) -> int:
     is_folder = args.file.is_dir()
     if is_folder and args.line is not None:
         raise RecordError(f"{args.file} is a folder: it has no lines. Name a record.")
+    if args.html is not None:
+        return write_report(args)
     readers = [Reader(path) for path in (records_in(args.file) if is_folder else [args.file])]
     selected = _selection(args)
     if args.out is None and args.line is not None:
@@ -67,6 +70,27 @@ def show_record(args: argparse.Namespace) -> int:
             args.out.write({**where, "fault": str(error)})
             status = 1
     return status
+
+
+def write_report(args: argparse.Namespace) -> int:
+    """Write the page of a record."""
+    if args.file.is_dir():
+        raise RecordError(f"{args.file} is a folder: a report shows one record. Name a record.")
+    page, calls = report_of(Reader(args.file), _selection(args))
+    try:
+        # Results of calls are private to the user.
+        args.html.touch(0o600)
+        args.html.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise RecordError(
+            f"{args.html} cannot be written: {error.strerror}. Name a file in a folder that you "
+            "can write."
+        ) from error
+    if args.out is not None:
+        args.out.write({"file": str(args.html), "calls": calls})
+    else:
+        Screen().line(f"{args.html} shows {counted(calls, 'call')}. Open it in a browser.")
+    return 0
 
 
 def list_records(args: argparse.Namespace) -> int:

@@ -1,0 +1,210 @@
+"""The report of a record: one page that shows its calls, and needs nothing but itself.
+
+The page holds the calls as JSON in one element, and a script that draws them as text nodes. So no
+text of a call is ever HTML. A Content-Security-Policy allows this script and these styles only.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from toolstile_hookspecs import Stage, Status
+from toolstile_hookspecs.calls import DIFF, NO_CHANGES
+from toolstile_hookspecs.execution.approvals import APPROVAL_BY
+from toolstile_hookspecs.execution.undo import UNDONE_CALLS
+from toolstile_hookspecs.support.text import counted
+from toolstile_plugins.record.reader import Numbered, Reader, Selection
+from toolstile_plugins.record.schema import RecordedApproval, RecordedCall
+
+ROOM: Final = 4_500_000
+"""The bytes of long texts in a page. If a record has more, its longest texts are cut."""
+STATIC: Final = Path(__file__).parent / "static"
+
+_LONG: Final = ("arguments", "text", "diff", "error", "more")
+_SHOWN: Final = frozenset({DIFF, APPROVAL_BY, UNDONE_CALLS})
+"""Attributes with their own place in the page."""
+_ESCAPED: Final = {sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def report_of(reader: Reader, selection: Selection) -> tuple[str, int]:
+    """Return the page of the selected calls, and their number.
+
+    Raises:
+        RecordError: The record cannot be read, or was changed.
+    """
+    data = data_of(reader, selection)
+    told = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    style, script, page = (
+        (STATIC / name).read_text(encoding="utf-8")
+        for name in ("timeline.css", "timeline.js", "report.html")
+    )
+    # The data comes last, because it may contain the name of a place.
+    for name, text in {
+        "style hash": _hash_of(style),
+        "script hash": _hash_of(script),
+        "style": style,
+        "script": script,
+        "data": told.translate(str.maketrans(_ESCAPED)),
+    }.items():
+        page = page.replace(f"{{{{{name}}}}}", text, 1)
+    return page, len(data["calls"])
+
+
+def _hash_of(text: str) -> str:
+    return b64encode(sha256(text.encode()).digest()).decode()
+
+
+def data_of(reader: Reader, selection: Selection) -> dict[str, Any]:
+    """Return the selected calls of a record as JSON data for `timeline.js`."""
+    entries = [*selection.of(reader)]
+    paths: dict[tuple[Stage, ...], int] = {}
+    requests: dict[str, int] = {}
+    answers = _answers(entries, reader.approvals.values())
+    calls: list[dict[str, Any]] = []
+    for line, call in ((entry.line, entry.call) for entry in entries):
+        said = _wire(line, call)
+        if call.stages:
+            said["path"] = paths.setdefault(tuple(stage for stage, _ in call.stages), len(paths))
+            said["times"] = [round(began * 1e6) for _, began in call.stages]
+        if call.request:
+            asked = "\n\n".join(turn.text for turn in call.request)
+            said["request"] = requests.setdefault(asked, len(requests))
+        if (answer := answers.get(line)) is not None:
+            said["answer"] = answer
+        calls.append(said)
+    notes = ["The last line of the record is incomplete and left out."] if reader.torn else []
+    if lost := sum(gap.calls for gap in reader.lost):
+        notes.append(f"{counted(lost, 'call')} could not be recorded.")
+    if cut := _cut(calls, reader.path):
+        notes.append(f"{counted(cut, 'long text')} cut, so that the page stays small.")
+    return {
+        "title": reader.path.name,
+        "notes": notes,
+        "paths": [list(path) for path in paths],
+        "requests": list(requests),
+        "transactions": [
+            end.model_dump(
+                mode="json", include={"id", "title", "status", "reason", "parent", "reruns"}
+            )
+            for end in reader.transactions
+        ],
+        "calls": calls,
+    }
+
+
+def _wire(line: int, call: RecordedCall) -> dict[str, Any]:
+    attributes = dict(call.attributes)
+    diff = call.diff or attributes.get(DIFF)
+    tokens = [
+        value
+        for name, value in attributes.items()
+        if name.endswith("tokens") and isinstance(value, int)
+    ]
+    said: dict[str, Any] = {
+        "parent": call.parent,
+        "agent": call.agent if call.agent != "main" else None,
+        "user": call.user,
+        "batch": call.batch,
+        "transaction": call.transaction,
+        "trace": call.trace,
+        "handler": call.handler_seconds,
+        "gone": call.rolled_back,
+        "joins": call.pending_parent,
+        "replayed": call.replayed,
+        "reruns": call.reruns,
+        "undoes": attributes.get(UNDONE_CALLS),
+        "tokens": sum(tokens),
+        "decisions": [[each.policy, each.verdict, each.reason] for each in call.decisions],
+        "arguments": call.arguments if call.params is None else call.params,
+        "text": call.read,
+        "diff": diff if diff != NO_CHANGES else None,
+        "error": call.error and f"{call.error.type}: {call.error.text}",
+        "more": {name: value for name, value in attributes.items() if name not in _SHOWN},
+    }
+    return {
+        "n": line,
+        "id": call.id,
+        "tool": call.tool,
+        "session": call.session,
+        "status": call.status,
+        "at": _milliseconds(call.at),
+        "took": round(call.seconds, 6),
+        **{
+            name: value for name, value in said.items() if value not in (None, False, 0, [], {}, "")
+        },
+    }
+
+
+def _milliseconds(moment: datetime) -> float:
+    return round(moment.timestamp() * 1000, 3)
+
+
+def _answers(
+    entries: Iterable[Numbered], approvals: Iterable[RecordedApproval]
+) -> dict[int, dict[str, Any]]:
+    """Return by line the answers of people, with the seconds that each took."""
+    by_call: dict[str, RecordedApproval] = {each.call: each for each in approvals if each.call}
+    found: dict[int, dict[str, Any]] = {}
+    waiting: dict[str, tuple[int, RecordedCall]] = {}
+    for line, call in ((entry.line, entry.call) for entry in entries):
+        # The line of a call that waited has no answer; the line of the resumed call has it.
+        if (asked := waiting.pop(call.id, None)) is not None and call.approval is not None:
+            found[asked[0]] = _answer(call, by_call.get(call.id), asked[1])
+        if call.status is Status.PENDING:
+            waiting[call.id] = line, call
+        elif call.approval is not None:
+            found[line] = _answer(call, by_call.get(call.id), asked and asked[1])
+    for line, call in waiting.values():
+        if (answer := by_call.get(call.id)) is not None:
+            found[line] = _answer(call, answer, call)
+    return found
+
+
+def _answer(
+    call: RecordedCall, answer: RecordedApproval | None, asked: RecordedCall | None
+) -> dict[str, Any]:
+    if asked is None:
+        seconds = sum(spent for stage, spent in call.stage_seconds if stage is Stage.APPROVE)
+    else:
+        moment = call.at if answer is None else answer.at
+        seconds = (moment - asked.at).total_seconds() - asked.seconds
+    given = None if call is asked else call.approval
+    said: dict[str, Any] = {
+        "answer": given.answer if given else answer and answer.act,
+        "reason": given.reason if given else answer and answer.reason,
+        "by": answer.by.id if answer and answer.by else call.attributes.get(APPROVAL_BY),
+        "via": answer and answer.via,
+    }
+    found = {name: value for name, value in said.items() if value}
+    return {"seconds": max(0.0, round(seconds, 6)), **found}
+
+
+def _cut(calls: list[dict[str, Any]], path: Path) -> int:
+    """Cut the longest texts so that all fit; return how many were cut."""
+    texts = [(call, name, _text(call[name])) for call in calls for name in _LONG if name in call]
+    # Measure texts as the page holds them, escaped.
+    sizes = [len(json.dumps(text)) + 5 * text.count("<") for _, _, text in texts]
+    left, most = ROOM, max(sizes, default=0)
+    for done, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - done) > left:
+            most = left // (len(sizes) - done)
+            break
+        left -= size
+    cut = 0
+    for (call, name, text), size in zip(texts, sizes, strict=True):
+        if size > most:
+            kept = text[: len(text) * most // size]
+            see = f"toolstile record show {path.name} --line {call['n']}"
+            call[name] = f"{kept}\n… {len(text) - len(kept):,} more characters: {see}"
+            cut += 1
+    return cut
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
