@@ -85,7 +85,7 @@ def _uninstall(host: HostHandle, args: argparse.Namespace) -> int:
     if left is None:
         file.unlink(missing_ok=True)
     elif left != text:
-        write_settings(file, text, left)
+        write_settings(file, left)
     note_installed(file, None)
     _show(args, file, text, left)
     own = Path(folder_of(str(Path.cwd())))

@@ -217,7 +217,7 @@ class Survey:
         if not is_valid:
             self.notes.append(f"Add these lines to {file} yourself:\n{missing}")
             return
-        write = partial(write_settings, file, before, after)
+        write = partial(write_settings, file, after)
         proposal = Proposal("The rules", file, before, after, write, ("commands", "inbox"))
         self.proposals.insert(0, proposal)
 

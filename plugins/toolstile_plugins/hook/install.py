@@ -15,7 +15,6 @@ from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.hook.agents import AGENTS, Agent
 from toolstile_plugins.hook.client import private, state_folder
-from toolstile_plugins.mcp.wrap.files import write
 
 INSTALLED: Final = "installed.json"
 SCRIPT: Final = Path(__file__).with_name("hook.sh")
@@ -105,15 +104,21 @@ def read_settings(file: Path, text: str | None) -> dict[str, Any]:
     return settings
 
 
-def write_settings(file: Path, before: str | None, after: str) -> None:
-    """Replace the text of a file; a link stays a link."""
-    write(file.resolve(), (before or "").encode(), after.encode())
+def write_settings(file: Path, text: str) -> None:
+    """Replace the text of a file, at once and with its mode."""
+    file = file.resolve()  # a link stays a link
+    file.parent.mkdir(parents=True, exist_ok=True)
+    spare = file.with_name(f"{file.name}.toolstile")
+    spare.write_bytes(text.encode())
+    if file.exists():
+        spare.chmod(file.stat().st_mode)
+    spare.replace(file)
 
 
 def write_hook(agent: Agent, file: Path, before: str | None, after: str) -> None:
     """Write an agent's settings with our hook, and note the settings before."""
     note_installed(file, {"agent": agent.name, "before": before, "after": after})
-    write_settings(file, before, after)
+    write_settings(file, after)
 
 
 def missing(agent: Agent, settings: Mapping[str, Any]) -> list[str]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import ConfigurationError, HostHandle, StatusPart
-from toolstile_hookspecs.support.process import make_directory, new_id
+from toolstile_hookspecs.support.process import make_directory
 from toolstile_plugins.cli_support import needing
 from toolstile_plugins.dialects.parse import items
 from toolstile_plugins.inbox.cli import wrapped
@@ -81,7 +83,7 @@ def write_wrapped(file: Path, now: bytes, found: Edit) -> None:
     copy.parent.chmod(0o700)  # a client's file may have secrets
     copy.write_bytes(plain)
     copy.with_suffix(".sha256").write_text(_digest(found.text.encode()))
-    write(file, now, found.text.encode())
+    _write(file, now, found.text.encode())
 
 
 def unwrap(_: HostHandle, args: argparse.Namespace) -> int:
@@ -91,10 +93,10 @@ def unwrap(_: HostHandle, args: argparse.Namespace) -> int:
     file, now = content_of(args.file)
     copy, after = _kept(file)
     if copy.is_file() and after == _digest(now):
-        write(file, now, copy.read_bytes())
+        _write(file, now, copy.read_bytes())
         told = "restored: each byte is as it was."
     elif (found := edited(now.decode(), file, _plain)).changes:
-        write(file, now, found.text.encode())
+        _write(file, now, found.text.encode())
         why = "it was edited since" if copy.is_file() else "no copy of it from before is kept"
         names = ", ".join(change.name for change in found.changes)
         told = f"unwrapped {names}; all else stays, because {why}."
@@ -141,23 +143,20 @@ def content_of(named: Path) -> tuple[Path, bytes]:
     return file, content
 
 
-def write(file: Path, now: bytes, content: bytes) -> None:
-    """Write a file that still has its content of now, none if it is new: whole or not at all."""
-    # Because a folder may hold a link of any foreseeable name, the new file's is random.
-    spare = file.with_name(f".{file.name}.{new_id()}")
+def _write(file: Path, now: bytes, content: bytes) -> None:
+    """Write a file that still has its content of now, whole or not at all."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        is_new = not file.exists()
+        # Because a folder may hold a link of any foreseeable name, the new file's is random.
+        handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         try:
-            spare.touch(exist_ok=False)
-            if not is_new:
-                shutil.copystat(file, spare)
-            spare.write_bytes(content)
-            if (b"" if is_new else file.read_bytes()) != now:
+            with os.fdopen(handle, "wb") as new:
+                new.write(content)
+            shutil.copystat(file, name)
+            if file.read_bytes() != now:
                 raise ConfigurationError(f"{file} was changed meanwhile. Run the command again.")
-            spare.replace(file)
+            Path(name).replace(file)
         finally:
-            spare.unlink(missing_ok=True)
+            Path(name).unlink(missing_ok=True)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from error
 
