@@ -150,7 +150,7 @@ def test_doctor_runs_the_command(hooked: Workspace) -> None:
     install(hooked)
     done = hooked.command("hook", "doctor")
     assert done.returncode == 0, done
-    assert "the hook fires for a call and a call of a sub-agent, after" in done.stdout
+    assert "the hook fires for a call and a call of a sub-agent." in done.stdout
     file = hooked.folder / ".claude" / "settings.json"
     whole = file.read_text()
     file.write_text(whole.replace("/hook.sh", "/gone/hook.sh"))
