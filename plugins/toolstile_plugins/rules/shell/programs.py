@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from toolstile_plugins.rules.shell.scanner import Word
+from toolstile_plugins.rules.shell.scanner import PLAIN_VARIABLE, Word
 
 OPTIONS: Final[Mapping[str, str]] = tomllib.loads(
     Path(__file__).with_name("options.toml").read_text(encoding="utf-8")
@@ -52,6 +52,9 @@ _ALWAYS: Final = (
     " perf gdb dbus-run-session setpriv fakeroot proxychains torsocks xvfb-run start-stop-daemon"
     " annotate-output dotenv hyperfine pkexec gosu su-exec firejail dumb-init tini rlwrap torify"
     " numactl cgexec cpulimit sg capsh bwrap flatpak snap lxc mosh autossh eatmydata xterm"
+    " ssh-agent setarch linux32 linux64 i386 x86_64 choom run-parts systemd-inhibit systemd-cat"
+    " logsave runcon faketime chronic dbus-launch sem concurrently watchexec nodemon cross-env"
+    " ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 ld-linux.so.2 ld.so"
 )
 CARRIERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_ALWAYS.split(), ""),
@@ -90,7 +93,7 @@ BUILTINS: Final[Mapping[str, str]] = {
     "ssh": r"\A(?:-[^\0]*\0?)*[^\0-][^\0]*\Z",  # without a command it reads a script
     "sudo": r"(?:\A|\0)-[a-zA-Z]*[si]|(?:\A|\0)--(?:login|shell)",
     "printf": r"\A(?:-v|\$)",
-    "read": r"\A(?!(?:-[rs]+\0)*(?:-p\0[^\0$]*\0)?(?:(?!\w*proxy)[a-z_]\w*(?:\0|\Z))+\Z)",
+    "read": rf"\A(?!(?:-[rs]+\0)*(?:-p\0[^\0$]*\0)?(?:{PLAIN_VARIABLE}(?:\0|\Z))+\Z)",
     "set": r"\A(?!(?:[-+][eux]*(?:o\0pipefail)?(?:\0|\Z))*\Z)",
     "wait": r"\$|-\w*p",
 }
@@ -128,7 +131,12 @@ def uncovered(words: Sequence[Word], options: Mapping[str, Sequence[str]]) -> se
     if not entries and script is None:
         return set()
     places = range(1, len(words))
-    found = {at for at in places if words[at].may_be_option or _is_among(words[at], entries)}
+    ends = next((at for at in places if words[at].text == "--"), len(words))
+    found = {
+        at
+        for at in places
+        if words[at].may_be_option or _is_among(words[at], entries, is_operand=at > ends)
+    }
     plain = next((at for at in places if not words[at].text.startswith("-")), None)
     if script is not None and plain is not None:
         word = words[plain]
@@ -144,15 +152,19 @@ def _name_of(word: Word) -> str:
     return plain if plain in CARRIERS or plain in " ".join(OPTIONS).split() else name
 
 
-def _is_among(word: Word, entries: Iterable[str]) -> bool:
+def _is_among(word: Word, entries: Iterable[str], *, is_operand: bool) -> bool:
     text = word.text
     if text == "--":
         return False
-    if not text.startswith("-"):
+    # Behind "--", a script may begin with a dash: awk -- '--x{system("rm y")}'.
+    if is_operand or not text.startswith("-"):
         others = [each for each in entries if not each.startswith("-")]
         if word.head is not None:
-            return any("*" in each or each.startswith(word.head) for each in others)
-        return any(fnmatchcase(text, each) for each in others)
+            fits = any("*" in each or each.startswith(word.head) for each in others)
+        else:
+            fits = any(fnmatchcase(text, each) for each in others)
+        if fits or not text.startswith("-"):
+            return fits
     name = text.partition("=")[0].replace("-", "").casefold()
     for each in entries:
         bare = each.replace("-", "").casefold()

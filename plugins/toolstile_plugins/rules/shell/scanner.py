@@ -76,7 +76,8 @@ _PARENTHESES: Final = re.compile(r"[ \t]*\([ \t]*\)")
 _SUBSHELL: Final = re.compile(r"\((?!\()")
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SUBSCRIPT: Final = re.compile(r"[A-Za-z_]\w*\[.*\]\+?=", re.ASCII | re.DOTALL)
-_PLAIN_VARIABLE: Final = re.compile(r"(?!.*_proxy\Z)[a-z_]\w*", re.ASCII)
+# In zsh, `path` is PATH.
+PLAIN_VARIABLE: Final = r"(?!\w*proxy|(?:cd|f|module_)?path\b)[a-z_]\w*"
 _OPENING: Final = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 _CLOSING: Final = frozenset({"fi", "done", "}", "esac"})
 _DESCRIPTOR: Final = re.compile(r"[0-9]+\Z|\{")
@@ -209,7 +210,7 @@ class Scanner:
         elif mode == "pattern":
             return "closed" if raw == "esac" else mode
         elif mode == "for":
-            if not _PLAIN_VARIABLE.fullmatch(raw):
+            if not re.fullmatch(PLAIN_VARIABLE, raw, re.ASCII):
                 self.commands.append(SimpleCommand((), (Word(f"{raw}=", ""),)))
             return "in"
         elif mode == "in":

@@ -770,4 +770,8 @@ PRESETS = [
     "jest --testResultsProcessor=/tmp/x",
     "npx jest --dependencyExtractor=/tmp/x",
     "strings --plugin /tmp/x.so a",
+    "awk -- '--x{system(\"canary\")}' a.txt",
+    "awk -F : -- '--x{print|\"sh\"}' a.txt",
+    "read path < a.txt; git status",
+    "for path in /tmp/x; do git status; done",
 ]
