@@ -128,6 +128,8 @@ class Helper:
         try:
             while self._is_used() and not self._is_outdated():
                 await asyncio.sleep(_TICK)
+                with suppress(OSError):
+                    self._protection.hold()
                 dead = [place for place in self._calls.places() if not self._lives(place[0])]
                 await self._calls.close(dead, DecisionUnknownError(_NO_END))
                 if dead:

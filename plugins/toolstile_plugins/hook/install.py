@@ -55,7 +55,7 @@ def without_hook(settings: Mapping[str, Any]) -> dict[str, Any]:
         return left
     hooks: dict[str, Any] = {}
     for event, groups in left["hooks"].items():
-        kept = [group for group in groups if not _is_ours(group)]
+        kept = [others for group in groups if (others := _without_ours(group))]
         if kept or not groups:
             hooks[event] = kept
     if hooks:
@@ -80,8 +80,16 @@ def diff_of(file: Path, before: str | None, after: str | None) -> list[str]:
     return [*map(printable, unified_diff(old, new, str(file), str(file), n=1, lineterm=""))]
 
 
-def _is_ours(group: Any) -> bool:
-    return SCRIPT.name in str(group) and "toolstile_plugins" in str(group)
+def _without_ours(group: Any) -> Any:
+    """Return a group of hooks without ours; None if no other is in it."""
+    if not _is_ours(group):
+        return group
+    others = [hook for hook in group["hooks"] if not _is_ours(hook)]
+    return {**group, "hooks": others} if others else None
+
+
+def _is_ours(part: Any) -> bool:
+    return SCRIPT.name in str(part) and "toolstile_plugins" in str(part)
 
 
 def text_of(file: Path) -> str | None:

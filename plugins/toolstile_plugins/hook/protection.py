@@ -12,6 +12,7 @@ from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from itertools import dropwhile, product
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +28,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.hook.agents import AGENTS, Event
 from toolstile_plugins.hook.client import state_folder
-from toolstile_plugins.hook.install import installed
+from toolstile_plugins.hook.install import SCRIPT, installed
 from toolstile_plugins.policies.path_arguments import use_of
 from toolstile_plugins.rules.rule import RulePolicy
 from toolstile_plugins.rules.shell.lines import parsed
@@ -49,6 +50,21 @@ GOVERNING: Final = (
 
 _REPOSITORY: Final = re.compile(r"(?s:.*)/(?:\.git(?:/(?s:.*))?|head)", re.IGNORECASE)
 """A repository's files; git takes a folder with a HEAD for one, whose settings run programs."""
+
+_BESIDE: Final = Pattern(
+    "**/.{claude,codex,gemini}/{agents,commands,extensions,plugins,prompts,skills}/**"
+)
+"""Files with commands that agents run beside every hook, which no tool writes."""
+
+_HOOK: Final = (SCRIPT, SCRIPT.with_name("client.py"))
+_LINK: Final = b"a link to a folder"
+_KEPT_BESIDE: Final = ("agents", "commands", "hooks", "skills")
+_PACKAGES: Final = [
+    Path(place).resolve()
+    for name in ("toolstile", "toolstile_hookspecs", "toolstile_plugins")
+    for place in getattr(find_spec(name), "submodule_search_locations", ())
+]
+"""Our own program, which no tool writes."""
 
 _KEPT: Final = (
     *(".claude/settings.json", ".claude/settings.local.json", ".codex/config.toml"),
@@ -133,7 +149,9 @@ class Protection:
         homes = {agent.settings_file(scope, workspace).parent for agent, scope in scopes}
         own = [at / name for at in sorted(homes) for name in _SETTINGS]
         self._governing += own
-        self._settings = {each.resolve() for each in (*own, *map(Path, installed()))}
+        folders = (*(root / ".claude" for root in self._roots), *homes)
+        self._beside = [at / name for at in folders for name in _KEPT_BESIDE]
+        self._settings = {each.resolve() for each in (*own, *map(Path, installed()), *_HOOK)}
         self._kept: dict[Path, bytes | None] = {}
         self.events: dict[str, Event] = {}
         """The events of calls on which the host decides, by the ids of the calls."""
@@ -164,7 +182,8 @@ class Protection:
                 path = _resolved(event.cwd, value)
                 writes = tool.category != "read"
                 if self._is_secret(path) or (
-                    writes and (self._governs(path) or _in_repository(path))
+                    writes
+                    and (self._governs(path) or self._is_beside(path) or _in_repository(path))
                 ):
                     return _REFUSED.format(tool=event.tool, path=value)
         faults = (self._fault_of_line(line, event) for line in _lines_of(event))
@@ -217,6 +236,13 @@ class Protection:
             )
         )
 
+    def _is_beside(self, path: Path) -> bool:
+        """Tell whether a file may run beside every hook, or is of our own program."""
+        # Commands run such files, so these are only put back after them.
+        return _BESIDE.matches(str(path).lstrip("/").lower()) or any(
+            path.is_relative_to(each) for each in (*self._beside, *_PACKAGES)
+        )
+
     def _is_secret(self, path: Path) -> bool:
         """Tell whether a path is of our own state, which holds keys and may not be read either."""
         return any(path.is_relative_to(each) for each in self._secret)
@@ -230,9 +256,21 @@ class Protection:
         files = (each / name for each in self._folders for name in _CONFIGURATIONS)
         return [*(_part(file, _bytes(file)) for file in files), *slots]
 
+    def _held(self) -> Iterator[Path]:
+        """Yield the files to put back; of folders, their files of now."""
+        yield from (*self._governing, *_HOOK)
+        for folder in self._beside:
+            yield from (each for each in folder.rglob("*") if _bytes(each) is not None)
+
+    def hold(self) -> None:
+        """Put back the program of the hook while calls run: without it, no call would end here."""
+        for file in _HOOK if self._kept else ():
+            if (before := self._kept.get(file)) is not None and _bytes(file) != before:
+                file.write_bytes(before)
+
     def keep(self, folder: Path | None) -> None:
         """Keep the governing files as they are before the first of the calls that run."""
-        self._kept = {file: _bytes(file) for file in self._governing}
+        self._kept = {file: _bytes(file) for file in self._held()}
         if folder is not None:
             kept = {str(file): content for file, content in self._kept.items()}
             (folder / _RECORD).write_text(ascii(kept))
@@ -250,10 +288,10 @@ class Protection:
         the agent itself notes the permissions that the person gives.
         """
         back: list[str] = []
-        for file, before in self._kept.items():
-            now = _bytes(file)
+        for file in dict.fromkeys((*self._kept, *(self._held() if self._kept else ()))):
+            before, now = self._kept.get(file), _bytes(file)
             is_given = at_terminal and _only_permissions(file, before, now)
-            if is_given or not _is_other(file, before, now):
+            if is_given or before == _LINK or not _is_other(file, before, now):
                 continue
             back.append(str(file))
             with suppress(OSError):
@@ -391,5 +429,7 @@ def _part(file: Path, content: bytes | None) -> object:
 def _bytes(file: Path) -> bytes | None:
     try:
         return file.read_bytes()
+    except IsADirectoryError:
+        return _LINK if file.is_symlink() else None
     except OSError:
         return None

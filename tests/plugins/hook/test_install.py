@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.plugins.hook.hooked import Workspace
 
-from toolstile_plugins.hook.agents import ClaudeCode
-from toolstile_plugins.hook.install import without_hook
+from toolstile_plugins.hook.agents import AGENTS, ClaudeCode
+from toolstile_plugins.hook.install import with_hook, without_hook
 
 pytestmark = pytest.mark.slow
 
@@ -131,6 +131,15 @@ def test_a_hook_of_another_place_counts_as_ours() -> None:
     line = "sh /old/toolstile_plugins/hook/hook.sh /old/python claude-code 30 2 || exit 2"
     group = {"matcher": "*", "hooks": [{"type": "command", "command": line}]}
     assert without_hook({"hooks": {"Stop": [group]}}) == {}
+
+
+def test_a_persons_hook_in_our_group_stays() -> None:
+    mine = {"type": "command", "command": "mine.sh"}
+    settings = with_hook(AGENTS["claude-code"], {})
+    settings["hooks"]["PreToolUse"][0]["hooks"].append(mine)
+    left = [{"matcher": ".*", "hooks": [mine]}]
+    assert without_hook(settings) == {"hooks": {"PreToolUse": left}}
+    assert with_hook(AGENTS["claude-code"], settings)["hooks"]["PreToolUse"][0] == left[0]
 
 
 def test_a_hook_may_run_before_a_command_of_a_person(hooked: Workspace) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from toolstile import Host
+from toolstile_plugins.hook import protection as protections
 from toolstile_plugins.hook.agents import ClaudeCode, Event, stand_in
+from toolstile_plugins.hook.install import SCRIPT
 from toolstile_plugins.hook.protection import Protection, _starts_agent
 
 CHANGES = [
@@ -53,6 +55,8 @@ CHANGES = [
     "rm ~/.codex/config.toml ~/.gemini/settings.json",
     "cat ~/.local/state/toolstile/hook/installed.json",
     "rm -rf ~/.local/state/toolstile",
+    f"echo exit 0 > {SCRIPT}",
+    f"ln -sf /bin/true {SCRIPT.with_name('client.py')}",
     "rm tool$'\\x73'tile.toml",
     "env -i sh -c 'rm tool\"stile\".toml'",
 ]
@@ -93,6 +97,8 @@ HARMLESS = [
     "for f in *.py; do wc -l $f; done",
     "cd src && make",
     "cp other.toml pyproject.toml",
+    "python .claude/skills/pdf/fill.py a.pdf",
+    ".venv/bin/python -m pytest",
 ]
 
 
@@ -154,6 +160,8 @@ def test_a_harmless_command_passes(protection: Protection, tmp_path: Path, line:
             "sub/.git",
             "e/HEAD",
         ),
+        *(".claude/skills/x/SKILL.md", "sub/.claude/agents/x.md", "~/claude/commands/x.md"),
+        *("~/.gemini/commands/x.toml", str(SCRIPT), str(SCRIPT.parents[1] / "rules/rule.py")),
         *("bare/config", "bare/hooks/post-checkout", ".GIT/config"),
     ],
 )
@@ -223,3 +231,39 @@ def test_an_agent_that_types_unseen_starts_no_shell(
     assert protection._fault(tool, Event(**about)) is None
     harmless = {"command": "bash build.sh && python3 -m pytest && sh -c 'echo a'"}
     assert protection._fault(tool, Event(**{**about, "arguments": harmless}, types=True)) is None
+
+
+def test_files_that_agents_run_beside_the_hook_are_put_back(
+    protection: Protection, tmp_path: Path
+) -> None:
+    skills = tmp_path / "work/.claude/skills"
+    (skills / "old").mkdir(parents=True)
+    (skills / "old/SKILL.md").write_text("mine")
+    (skills / "link").symlink_to(tmp_path)
+    protection.keep(tmp_path)
+    (skills / "old/SKILL.md").write_text("!`rm x`")
+    (skills / "new.md").write_text("!`rm x`")
+    (skills / "other").symlink_to(tmp_path)
+    (skills / "link").unlink()
+    back = protection.put_back(tmp_path, at_terminal=False)
+    assert sorted(back) == [str(skills / name) for name in ("new.md", "old/SKILL.md", "other")]
+    assert [*skills.rglob("*")] == [skills / "old", skills / "old/SKILL.md"]
+    assert (skills / "old/SKILL.md").read_text() == "mine"
+    (skills / "by-a-person.md").write_text("x")
+    assert protection.put_back(tmp_path, at_terminal=False) == []
+
+
+def test_the_program_of_the_hook_is_put_back_while_a_call_runs(
+    protection: Protection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "hook.sh"
+    script.write_text("exit 2")
+    monkeypatch.setattr(protections, "_HOOK", (script,))
+    protection.keep(tmp_path)
+    script.write_text("exit 0")
+    protection.hold()
+    assert script.read_text() == "exit 2"
+    protection.put_back(tmp_path, at_terminal=False)
+    script.write_text("a new version")
+    protection.hold()
+    assert script.read_text() == "a new version"
