@@ -275,7 +275,7 @@ def _door(  # noqa: PLR0913, PLR0917 - each is named above
     with closing(Workplace(work, cast("Environment", reader), patience=PATIENCE)) as place:
         walker = Walk(name, work, place)
         for command in (
-            f"python -m pip install --quiet '{wheel}[commands,inbox,mcp]'",
+            f"python -m pip install --quiet '{wheel}[mcp,policies]'",
             "toolstile init --yes",
             calling,
         ):

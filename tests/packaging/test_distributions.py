@@ -103,6 +103,20 @@ def test_every_plugin_entry_point_names_a_module_of_the_wheel(wheel, dist_info):
         assert {f"{path}.py", f"{path}/__init__.py"} & names, target
 
 
+def test_extras_are_few_and_one_has_all_jobs(metadata):
+    extras = set(metadata.get_all("Provides-Extra"))
+    assert len(extras) <= 12
+    frameworks = {"claude-agent", "langchain", "llm", "openai-agents", "pydantic-ai"}
+    needed = {
+        (line.split("; ")[0], line.partition("extra == ")[2].strip("'\""))
+        for line in metadata.get_all("Requires-Dist")
+    }
+    jobs = extras - frameworks - {"all"}
+    assert {name for name, of in needed if of == "all"} == {
+        name for name, of in needed if of in jobs
+    }
+
+
 def test_nothing_that_is_required_lies_outside_the_index(metadata):
     required = metadata.get_all("Requires-Dist", [])
     assert required

@@ -59,7 +59,7 @@ def install_line(*extras: str, source: str, pip: str = "python -m pip") -> str:
         >>> install_line(source="path/to/clone")
         'python -m pip install path/to/clone'
         >>> install_line("mcp", "otlp", source="git+https://example.com/toolstile@1f2e3d")
-        "python -m pip install 'toolstile[mcp,otlp] @ git+https://example.com/toolstile@1f2e3d'"
+        "python -m pip install 'toolstile[mcp,observability] @ git+https://example.com/toolstile@1f2e3d'"
     """
     named = f"[{','.join(extras)}]" if extras else ""
     option = "-e " * source.startswith("-e ")

@@ -231,7 +231,7 @@ class Settings(HostTable):
         """Return settings with which sessions, effects, approvals and records survive the process.
 
         A call that needs a person ends as pending. The inbox keeps the question, and the call
-        is resumed in any process with the same settings. Needs the extra `inbox`, and for a
+        is resumed in any process with the same settings. Needs the extra `policies`, and for a
         database `postgres`.
 
         Args:

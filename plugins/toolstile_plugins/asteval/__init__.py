@@ -1,7 +1,7 @@
 """Calculations: `evaluate_python` runs code of a model by asteval, in an isolated process.
 
 Settings, `[plugins.asteval]`: see `AstevalConfig`. It is a calculator, and no boundary against
-hostile code. It needs the extra `asteval`.
+hostile code. It needs the extra `workspace`.
 """
 
 from __future__ import annotations

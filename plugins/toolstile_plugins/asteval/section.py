@@ -54,7 +54,7 @@ def evaluate_python(params: EvaluatePython, *, context: ToolContext) -> ToolResu
 
 def asteval() -> Any:
     """Return the library that evaluates code, or raise `ConfigurationError` with the remedy."""
-    with needing(f"{NAME} needs asteval, which is not installed.", "asteval"):
+    with needing(f"{NAME} needs asteval, which is not installed.", "workspace"):
         return importlib.import_module("asteval")
 
 

@@ -29,7 +29,7 @@ _begun: list[int] = []
 
 def monty() -> Any:
     """Return the library that runs scripts, or raise `ConfigurationError` with the remedy."""
-    with needing("run_python needs pydantic-monty, which is not installed.", "code"):
+    with needing("run_python needs pydantic-monty, which is not installed.", "workspace"):
         import pydantic_monty
     return pydantic_monty
 

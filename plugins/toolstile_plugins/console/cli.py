@@ -25,7 +25,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    with needing(MISSING, "console"):
+    with needing(MISSING, "policies"):
         from toolstile_plugins.console.server import serve
     return serve(host, args.port)
 

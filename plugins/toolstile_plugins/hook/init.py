@@ -42,7 +42,7 @@ from toolstile_plugins.mcp.wrap.files import OURS, WRAPPED, content_of, wrapping
 from toolstile_plugins.screen import agrees, show_line
 
 _FAILED: Final = 1
-_LIBRARIES: Final = {"commands": "tree_sitter_bash", "inbox": "cryptography", "mcp": "mcp"}
+_LIBRARIES: Final = {"policies": ("tree_sitter_bash", "cryptography"), "mcp": ("mcp",)}
 """The modules of extras."""
 _LONGEST: Final = 30.0
 _PROOF: Final = "proof.txt"
@@ -174,7 +174,7 @@ class Survey:
         if before != after:
             write = partial(write_hook, agent, file, before, after)
             title = f"The hook of {agent.title}"
-            self.proposals.append(Proposal(title, file, before, after, write, ("inbox",)))
+            self.proposals.append(Proposal(title, file, before, after, write, ("policies",)))
             self.notes += [agent.note] if agent.note else []
             self.notes += [_IN_GIT.format(file=file)] if _is_in_git(file) else []
         return after
@@ -218,7 +218,7 @@ class Survey:
             self.notes.append(f"Add these lines to {file} yourself:\n{missing}")
             return
         write = partial(write_settings, file, after)
-        proposal = Proposal("The rules", file, before, after, write, ("commands", "inbox"))
+        proposal = Proposal("The rules", file, before, after, write, ("policies",))
         self.proposals.insert(0, proposal)
 
     def _missing(self, data: Mapping[str, Any]) -> Iterator[str]:
@@ -249,7 +249,7 @@ def _is_in_git(file: Path) -> bool:
 def _check_extras(proposals: list[Proposal]) -> None:
     """Raise `ConfigurationError` if a change would need a library that is not installed."""
     extras = sorted({extra for each in proposals for extra in each.extras})
-    if missing := [extra for extra in extras if find_spec(_LIBRARIES[extra]) is None]:
+    if missing := [extra for extra in extras if not all(map(find_spec, _LIBRARIES[extra]))]:
         told = "These changes need libraries that are not installed, so nothing was changed."
         raise ConfigurationError(f"{told} {extra_remedy(*missing)}")
 

@@ -26,7 +26,7 @@ def diagnosed(settings: InboxSettings, host: HostHandle) -> Iterator[Diagnostic]
         yield Diagnostic.error(
             "inbox",
             "cryptography is not installed, so no question can be sealed.",
-            extra_remedy("inbox"),
+            extra_remedy("policies"),
         )
     if path is not None:
         yield file_finding(path, "inbox")

@@ -71,7 +71,7 @@ class Seal:
     def _fernet(self) -> Fernet:
         # At the first use, because reading questions must not make a key.
         # Late: cryptography is heavy, and few hosts have an inbox.
-        with needing(_NEEDS, "inbox"):
+        with needing(_NEEDS, "policies"):
             from cryptography.fernet import Fernet
         derived: bytes | None = None
         if self._secret is not None:
@@ -249,7 +249,7 @@ _NEEDS: Final = "The inbox needs cryptography, which is not installed."
 
 def without_cryptography() -> ConfigurationError:
     """Return the error of an inbox without cryptography."""
-    return ConfigurationError(f"{_NEEDS} {extra_remedy('inbox')}.")
+    return ConfigurationError(f"{_NEEDS} {extra_remedy('policies')}.")
 
 
 _FERNET: Final = b"gAAAA"

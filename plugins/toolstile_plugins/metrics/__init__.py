@@ -44,7 +44,7 @@ def toolstile_lifespan(host: HostHandle, settings: MetricsSettings) -> Generator
     if settings.port is None or host.purpose != "serve":
         yield
         return
-    with needing("[plugins.metrics] needs prometheus-client.", "metrics"):
+    with needing("[plugins.metrics] needs prometheus-client.", "observability"):
         from toolstile_plugins.metrics.prometheus import CallMetrics
     metrics = CallMetrics()
     with metrics.served(settings.address, settings.port), metrics.toolstile_lifespan(host):

@@ -43,7 +43,7 @@ def toolstile_diagnose(settings: OtelSettings) -> Iterator[Diagnostic]:
     try:
         exporters = named(settings.trace)
     except ConfigurationError as error:
-        yield Diagnostic.error("spans", str(error), extra_remedy("otlp"))
+        yield Diagnostic.error("spans", str(error), extra_remedy("observability"))
         return
     names = ", ".join(exporters) or "none: the environment names none"
     yield Diagnostic.ok("spans", f"The exporters are installed ({names}).")

@@ -177,7 +177,7 @@ def _loaded(signal: str, name: str) -> Callable[[], Any]:
     for found in entry_points(group=f"opentelemetry_{signal}_exporter", name=entry):
         loaded: Callable[[], Any] = found.load()
         return loaded
-    remedy = extra_remedy(OTLP) if name == OTLP else f"Install a package with {name!r}"
+    remedy = extra_remedy("observability") if name == OTLP else f"Install a package with {name!r}"
     raise ConfigurationError(
         f"Telemetry cannot be exported: the exporter {entry!r} for {signal} is missing. {remedy}."
     )

@@ -1,6 +1,6 @@
 """Rules of the configuration over the content of calls: kinds of `[[policies]]` tables.
 
-The library that evaluates expressions comes with the extra `rules`; the first rule imports it.
+The library that evaluates expressions comes with the extra `policies`; the first rule imports it.
 `toolstile policy` tries the policies of the configuration, of any kind, without any effect.
 """
 

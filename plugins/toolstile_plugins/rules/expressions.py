@@ -140,7 +140,7 @@ def _environment(root: Path | None) -> Any:
     try:
         cel: Any = importlib.import_module(LIBRARY)
     except ImportError:
-        raise DefinitionError(f"it needs a library for CEL. {extra_remedy('rules')}") from None
+        raise DefinitionError(f"it needs a library for CEL. {extra_remedy('policies')}") from None
     text, texts = cel.Type.STRING, cel.Type.List(cel.Type.STRING)
     dyn, session = cel.Type.DYN, cel.Type.Map(text, cel.Type.DYN)
     types = {"dyn": dyn, "list": texts, "timestamp": cel.Type.TIMESTAMP, "session": session}

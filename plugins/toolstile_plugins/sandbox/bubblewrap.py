@@ -395,7 +395,7 @@ def remedy(failure: str) -> str:
 
 def _missing() -> str:
     return (
-        f"{extra_remedy('sandbox')}. Or install bubblewrap 0.11 or newer with the machine's own "
+        f"{extra_remedy('workspace')}. Or install bubblewrap 0.11 or newer with the machine's own "
         "package manager."
     )
 

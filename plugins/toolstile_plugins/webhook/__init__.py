@@ -57,6 +57,6 @@ def toolstile_lifespan(
     inbox = getattr(host.settings("inbox"), "path", None)
     if inbox is None:
         raise ConfigurationError(_NO_INBOX)
-    with needing("[plugins.webhook] needs packages that are not installed.", "webhook"):
+    with needing("[plugins.webhook] needs packages that are not installed.", "policies"):
         from toolstile_plugins.webhook.delivery import delivering
     return delivering(host, settings.url, inbox)

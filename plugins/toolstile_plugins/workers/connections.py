@@ -228,7 +228,7 @@ class Certificate(NamedTuple):
     def make(cls, folder: Path) -> Certificate:
         """Make a certificate, in a folder that only this user can read."""
         told = "plugins.workers.address needs cryptography, which is not installed."
-        with needing(told, "dbos"):
+        with needing(told, "postgres"):
             from cryptography import x509
             from cryptography.hazmat.primitives import hashes, serialization
             from cryptography.hazmat.primitives.asymmetric import ec

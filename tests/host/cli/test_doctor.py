@@ -49,7 +49,7 @@ def test_every_requirement_and_extra_is_looked_at(doctor):
     status, found = doctor()
     assert status == 0
     assert {"Python", "toolstile", "pluggy", "pydantic", "rich"} <= set(found)
-    assert {"extra mcp", "extra mounts", "extra otlp", "extra postgres"} <= set(found)
+    assert {"extra mcp", "extra observability", "extra policies", "extra postgres"} <= set(found)
     assert all(
         set(each) == {"area", "subject", "severity", "text", "remedy"} for each in found.values()
     )

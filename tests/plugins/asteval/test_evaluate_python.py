@@ -505,7 +505,7 @@ def test_an_error_has_type_message_and_line_and_no_traceback():
 
 def test_without_its_library_the_section_refuses_to_be_made(monkeypatch):
     monkeypatch.setitem(sys.modules, "asteval", None)
-    remedy = rf"evaluate_python needs asteval, .* {re.escape(extra_remedy('asteval'))}"
+    remedy = rf"evaluate_python needs asteval, .* {re.escape(extra_remedy('workspace'))}"
     with pytest.raises(ConfigurationError, match=remedy):
         AstevalSection()
     configured = Settings(plugins={"asteval": {}})

@@ -531,7 +531,7 @@ def test_no_process_is_left_when_the_host_closes():
 
 def test_without_its_library_a_host_with_scripts_does_not_open(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
-    remedy = rf"run_python needs pydantic-monty, .* {re.escape(extra_remedy('code'))}"
+    remedy = rf"run_python needs pydantic-monty, .* {re.escape(extra_remedy('workspace'))}"
     with pytest.raises(ConfigurationError, match=remedy):
         CodeSection()
     with pytest.raises(Exception, match=remedy), Host(settings=WITH_CODE):

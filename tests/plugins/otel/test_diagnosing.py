@@ -40,7 +40,7 @@ def test_a_missing_exporter_is_told_with_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setattr(exporters, "entry_points", lambda **_: ())
     ((_, severity, told),) = found(trace="otlp")
     assert severity is Severity.ERROR
-    assert extra_remedy("otlp") in told
+    assert extra_remedy("observability") in told
 
 
 def test_a_file_has_to_have_its_directory(tmp_path: Path) -> None:

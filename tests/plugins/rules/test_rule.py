@@ -258,7 +258,7 @@ def test_without_its_library_only_a_rule_is_refused(tmp_path):
         [sys.executable, "-c", WITHOUT, str(file)], capture_output=True, text=True, check=True
     )
     assert "[[policies]] number 1" in done.stdout
-    assert extra_remedy("rules") in done.stdout
+    assert extra_remedy("policies") in done.stdout
 
 
 @pytest.mark.slow

@@ -583,7 +583,9 @@ def test_without_fsspec_a_mount_says_what_to_install(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(importlib, "import_module", without)
 
-    with pytest.raises(ResourceError, match=rf"needs fsspec\. {re.escape(extra_remedy('mounts'))}"):
+    with pytest.raises(
+        ResourceError, match=rf"needs fsspec\. {re.escape(extra_remedy('workspace'))}"
+    ):
         open_workspace(VfsConfig(mounts=(Mount(source="x", target="docs"),)))
     assert open_workspace(VfsConfig()).list() == []
 

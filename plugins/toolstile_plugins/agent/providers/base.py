@@ -41,7 +41,7 @@ from toolstile_hookspecs.agents.provider import (
     ProviderAdapter,
     ProviderError,
 )
-from toolstile_hookspecs.support.text import counted, extra_remedy, suggest
+from toolstile_hookspecs.support.text import counted, extra_remedy, install_line, suggest
 from toolstile_plugins.agent.agent import Agent
 from toolstile_plugins.agent.conversation import UNSAID, Conversation, answer_of
 from toolstile_plugins.agent.guidance.prompt_guidance import nowhere
@@ -311,7 +311,8 @@ class ClientAdapter(Evaluation, ABC):
     Attributes:
         name: The provider, as OpenTelemetry names it.
         dialect: The dialect of the provider's tools, calls and items.
-        library: The client library, and the extra that brings it.
+        library: The client library.
+        extra: The extra that brings the library, None if no extra does.
         clients: The names of its sync and its async client.
         takes: From each supported setting of a model to the provider's name for it.
         reader: The class of the reader of one stream, for `deltas` and `whole`.
@@ -320,6 +321,7 @@ class ClientAdapter(Evaluation, ABC):
     name: ClassVar[str]
     dialect: ClassVar[Dialect]
     library: ClassVar[str]
+    extra: ClassVar[str | None] = "agent"
     clients: ClassVar[tuple[str, str]]
     takes: ClassVar[Mapping[str, str]]
     reader: ClassVar[type[Any]] = dict
@@ -496,8 +498,10 @@ class ClientAdapter(Evaluation, ABC):
         try:
             return import_module(self.library)
         except ImportError as error:
+            install = f"Run: {install_line(source=self.library)}"
+            remedy = install if self.extra is None else extra_remedy(self.extra)
             raise ConfigurationError(
-                f"The client library {self.library} is not installed. {extra_remedy(self.library)}"
+                f"The client library {self.library} is not installed. {remedy}"
             ) from error
 
     def _made(self, name: str) -> Any:

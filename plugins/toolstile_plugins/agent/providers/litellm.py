@@ -30,6 +30,7 @@ class LiteLLM(OpenAIChat):
     name: ClassVar[str] = "litellm"
     dialect: ClassVar[Dialect] = _Dialect()
     library: ClassVar[str] = "litellm"
+    extra: ClassVar[str | None] = None
     takes: ClassVar[Mapping[str, str]] = {**OpenAIChat.takes, "thinking": "thinking"}
 
     def __init__(self, model: str, *, host: HostHandle | None = None, **options: Any) -> None:

@@ -51,7 +51,7 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
     settings = settings.model_copy(update={"tokens": tokens})
     beside: Callable[[str], BaseRoute] | None = None
     if args.console:
-        with needing(MISSING, "console"):
+        with needing(MISSING, "policies"):
             from toolstile_plugins.console.server import beside_others
         beside = partial(beside_others, host)
     asyncio.run(serve_http(host, settings, address, beside))

@@ -260,7 +260,7 @@ def _grammar() -> tuple[Any, Any]:
         library: Any = importlib.import_module("tree_sitter")
         grammar: Any = importlib.import_module("tree_sitter_bash")
     except ImportError:
-        told = f"commands need a library that reads shell lines. {extra_remedy('commands')}"
+        told = f"commands need a library that reads shell lines. {extra_remedy('policies')}"
         raise DefinitionError(told) from None
     return library.Parser, library.Language(grammar.language())
 

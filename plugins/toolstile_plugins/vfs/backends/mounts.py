@@ -107,7 +107,7 @@ class Source(Base):
             fsspec: Any = importlib.import_module("fsspec.core")
         except ImportError:
             raise ResourceError(
-                f"{self.label} needs fsspec. {extra_remedy('mounts')}; or remove the mount."
+                f"{self.label} needs fsspec. {extra_remedy('workspace')}; or remove the mount."
             ) from None
         url = _url(self.mount.source)
         files: Any = None

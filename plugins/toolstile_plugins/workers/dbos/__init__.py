@@ -1,1 +1,1 @@
-"""Calls on workers through DBOS, a durable queue in PostgreSQL; needs the extra `dbos`."""
+"""Calls on workers through DBOS, a durable queue in PostgreSQL; needs the extra `postgres`."""

@@ -56,7 +56,7 @@ class DbosDispatcher:
         poll: Seconds between a worker's polls of its queue.
 
     Raises:
-        ConfigurationError: The extra `dbos` is not installed.
+        ConfigurationError: The extra `postgres` is not installed.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class DbosDispatcher:
     ) -> None:
         if find_spec("dbos") is None:
             raise ConfigurationError(
-                f"Calls on workers through DBOS need dbos. {extra_remedy('dbos')}."
+                f"Calls on workers through DBOS need dbos. {extra_remedy('postgres')}."
             )
         self._database = database
         self._dead_after = dead_after

@@ -21,6 +21,7 @@ from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.agents.messages import Message
 from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
 from toolstile_plugins.agent.providers import adapter_named
+from toolstile_plugins.agent.providers.litellm import LiteLLM
 from toolstile_plugins.agent.providers.openai_chat import OpenAIChat
 from toolstile_plugins.agent.providers.openai_responses import OpenAIResponses
 
@@ -43,8 +44,14 @@ def test_no_client_is_made_before_the_first_request(monkeypatch: pytest.MonkeyPa
 
 def test_a_missing_library_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(ConfigurationError, match=r"\[openai\]"):
+    with pytest.raises(ConfigurationError, match=r"\[agent\]"):
         OpenAIChat("some-model").send(REQUEST)
+
+
+def test_a_missing_library_without_an_extra_is_told_by_its_name(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    with pytest.raises(ConfigurationError, match=r"pip install litellm$"):
+        LiteLLM("openai/gpt-5").imported()
 
 
 def test_a_client_is_made_from_the_environment(provider: Provider, monkeypatch: pytest.MonkeyPatch):
