@@ -32,11 +32,11 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Log no request."""
 
 
-def main(file: Path = PHRASES) -> int:
+def main(file: Path = PHRASES, site: Path = SITE) -> int:
     """Search for each phrase, print the misses and the count, and return the exit status."""
     lines = [line for line in file.read_text("utf-8").splitlines() if line[:1] not in {"", "#"}]
     wanted = dict(tuple(map(str.strip, line.split("|"))) for line in lines)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(SITE)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     missed = 0
     with sync_playwright() as playwright:

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import llms
 import pytest
+import search_check
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,6 +110,13 @@ def test_every_page_is_in_the_navigation_once():
         if file.name != "README.md"
     }
     assert sorted(named) == sorted(pages)
+
+
+@pytest.mark.docs
+@pytest.mark.skipif(not search_check.CHROMIUM.exists(), reason="Chromium is not installed.")
+def test_readers_find_pages_by_their_own_words(tmp_path, capsys):
+    _, site = built(tmp_path)
+    assert search_check.main(site=site) == 0, capsys.readouterr().out
 
 
 def test_models_find_each_page_in_one_list_and_the_texts_in_one_file(tmp_path):

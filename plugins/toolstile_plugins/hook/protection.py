@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import sys
 import time
 import tomllib
 from ast import literal_eval
@@ -63,8 +64,8 @@ _PACKAGES: Final = [
     Path(place).resolve()
     for name in ("toolstile", "toolstile_hookspecs", "toolstile_plugins")
     for place in getattr(find_spec(name), "submodule_search_locations", ())
-]
-"""Our own program, which no tool writes."""
+] + [Path(sys.executable).parent.resolve(), Path(sys.executable).resolve()]
+"""Our own program and its interpreter, which no tool writes."""
 
 _KEPT: Final = (
     *(".claude/settings.json", ".claude/settings.local.json", ".codex/config.toml"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,8 @@ def test_a_harmless_command_passes(protection: Protection, tmp_path: Path, line:
         ),
         *(".claude/skills/x/SKILL.md", "sub/.claude/agents/x.md", "~/claude/commands/x.md"),
         *("~/.gemini/commands/x.toml", str(SCRIPT), str(SCRIPT.parents[1] / "rules/rule.py")),
+        # The interpreter that runs the hook, and the file behind its link.
+        *(sys.executable, os.path.realpath(sys.executable)),
         *("bare/config", "bare/hooks/post-checkout", ".GIT/config"),
     ],
 )
