@@ -12,8 +12,8 @@ from toolstile.settings.sources import BLOCK, KEYS
 from toolstile.testing import Workbenches, assert_ok
 from toolstile_hookspecs.decorator import ToolOptions
 
-GUIDES = Path(__file__).parents[2] / "docs" / "guides"
-HOW_TO = GUIDES.with_name("how-to")
+DOCS = Path(__file__).parents[2] / "docs"
+HOW_TO = DOCS / "how-to"
 
 
 def test_every_option_in_the_table_of_the_page_is_one_of_a_tool() -> None:
@@ -37,5 +37,5 @@ def test_a_failed_assertion_looks_as_in_the_guide(toolstile_tools: Workbenches) 
 
 
 def test_every_variable_of_a_setting_is_in_the_reference() -> None:
-    text = (GUIDES.parent / "reference" / "settings.md").read_text("utf-8")
+    text = (DOCS / "reference" / "settings.md").read_text("utf-8")
     assert [each for each in (BLOCK, *KEYS) if f"`{each}" not in text] == []

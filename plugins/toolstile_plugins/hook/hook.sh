@@ -16,9 +16,9 @@ answer=$(
   ) </dev/null >/dev/null 2>&1 3<&- &
   limit=$!
   wait $client
-  status=$?
+  ended=$?
   kill $limit 2>/dev/null
-  exit $status
+  exit $ended
 ) && case $answer in
 *toolstile:end)
   printf %s "${answer%toolstile:end}"

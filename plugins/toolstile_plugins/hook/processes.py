@@ -48,9 +48,9 @@ def processes() -> dict[int, Process]:
     words = ["ps", "-A", "-o", "pid=,ppid=,uid=,etime=,comm="]
     listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout  # noqa: S603
     for row in (line.split(None, 4) for line in listed.splitlines()):
-        number, parent, owner, elapsed, *program = row
+        number, above, user, elapsed, *program = row
         began, name = now() - _seconds(elapsed), Path(*program).name
-        found[int(number)] = Process(int(parent), began, name, int(owner))
+        found[int(number)] = Process(int(above), began, name, int(user))
     return found
 
 

@@ -158,7 +158,7 @@ class DiffRecorder(Recorder):
     """A recorder that also writes the changes of each call as an approver reads them."""
 
     @hookimpl
-    def toolstile_telemetry(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def toolstile_telemetry(  # type: ignore[override]  # a hook takes the arguments that it names
         self, event: ToolInvoked, changes: str | SnapshotError, diff: str
     ) -> None:
         """Write the call's line, with its changes."""

@@ -29,7 +29,7 @@ STATIC: Final = Path(__file__).parent / "static"
 _LONG: Final = ("arguments", "text", "diff", "error", "more")
 _SHOWN: Final = frozenset({DIFF, APPROVAL_BY, UNDONE_CALLS})
 """Attributes with their own place in the page."""
-_ESCAPED: Final = {sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+_ESCAPED: Final = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"})
 
 
 def report_of(reader: Reader, selection: Selection) -> tuple[str, int]:
@@ -50,7 +50,7 @@ def report_of(reader: Reader, selection: Selection) -> tuple[str, int]:
         "script hash": _hash_of(script),
         "style": style,
         "script": script,
-        "data": told.translate(str.maketrans(_ESCAPED)),
+        "data": told.translate(_ESCAPED),
     }.items():
         page = page.replace(f"{{{{{name}}}}}", text, 1)
     return page, len(data["calls"])

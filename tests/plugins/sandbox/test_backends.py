@@ -164,9 +164,9 @@ def test_without_bubblewrap_the_refusal_says_what_to_install(open_shell, monkeyp
     monkeypatch.setattr(bubblewrap, "_found", lambda: None)
     outcome = open_shell().outcome("true")
     assert outcome.text == NOT_RUN
-    assert "[sandbox]" in outcome.event.attributes["toolstile.for_operator"]
+    assert "[workspace]" in outcome.event.attributes["toolstile.for_operator"]
     (found,) = backend_of(SandboxSettings()).findings()
-    assert "[sandbox]" in str(found.remedy)
+    assert "[workspace]" in str(found.remedy)
 
 
 def test_the_doctor_tries_it_and_tells_the_limits():

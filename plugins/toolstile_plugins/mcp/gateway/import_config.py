@@ -288,12 +288,11 @@ def servers_in(held: object) -> Iterator[tuple[str, Place, Mapping[str, Any], Ma
             servers = holder.get(table)
             found: list[tuple[str | int, Any]]
             found = [*mapping(servers).items(), *enumerate(items(servers))]
-            for key, keys in ((key, mapping(given)) for key, given in found):
-                name = (
-                    key if isinstance(key, str) else keys.get("name") or keys.get("id") or key + 1
-                )
+            for at, given in found:
+                keys = mapping(given)
+                name = at if isinstance(at, str) else keys.get("name") or keys.get("id") or at + 1
                 if table != "mcp" or any(each in keys for each in REACHED):
-                    yield str(name), (*place, table, key), keys, holder
+                    yield str(name), (*place, table, at), keys, holder
 
 
 def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
