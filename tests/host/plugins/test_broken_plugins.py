@@ -192,25 +192,25 @@ HOOKS = [
         "an argument has a default",
         "@hookimpl\ndef toolstile_telemetry(event=None): ...",
         r"toolstile_telemetry takes event=None, but an argument of a hook has no default",
-        r"Name those it wants of event, changes, settings, state, and nothing else\.",
+        r"Name those it wants of event, changes, diff, settings, state, and nothing else\.",
     ),
     case(
         "an argument is taken by keyword only",
         "@hookimpl\ndef toolstile_telemetry(*, event): ...",
         r"toolstile_telemetry takes event, but an argument of a hook has .* no \*",
-        r"Name those it wants of event, changes, settings, state, and nothing else\.",
+        r"Name those it wants of event, changes, diff, settings, state, and nothing else\.",
     ),
     case(
         "it takes any arguments",
         "@hookimpl\ndef toolstile_telemetry(*events): ...",
         r"toolstile_telemetry takes \*events,",
-        r"Name those it wants of event, changes, settings, state, and nothing else\.",
+        r"Name those it wants of event, changes, diff, settings, state, and nothing else\.",
     ),
     case(
         "it takes any keywords",
         "@hookimpl\ndef toolstile_telemetry(**events): ...",
         r"toolstile_telemetry takes \*\*events,",
-        r"Name those it wants of event, changes, settings, state, and nothing else\.",
+        r"Name those it wants of event, changes, diff, settings, state, and nothing else\.",
     ),
 ]
 

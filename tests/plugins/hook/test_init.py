@@ -295,7 +295,7 @@ def test_missing_libraries_are_named_before_a_change(
     assert main(["init", "--yes"]) == 2
     said = capsys.readouterr().err
     assert "need libraries that are not installed, so nothing was changed. Run: " in said
-    assert "[commands,inbox,mcp]" in said
+    assert "[mcp,policies]" in said
     assert files(found) == before
 
 

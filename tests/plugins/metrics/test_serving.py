@@ -133,5 +133,5 @@ def test_a_missing_library_is_told_with_its_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "toolstile_plugins.metrics.prometheus")
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     host = Host(settings=Settings(plugins={"metrics": {"port": 9464}}))
-    with pytest.raises(ConfigurationError, match=r"prometheus-client.*\[metrics\]"), host:
+    with pytest.raises(ConfigurationError, match=r"prometheus-client.*\[observability\]"), host:
         pass
