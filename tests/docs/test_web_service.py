@@ -174,4 +174,4 @@ def test_a_stream_beside_another_run_of_its_user_ends_with_the_reason(tmp_path):
 def test_the_page_tells_the_files_that_there_are():
     page = (SHOP / "README.md").read_text(encoding="utf-8")
     for file in SHOP.glob("*.py"):
-        assert f"../examples/web-service/{file.name}" in page
+        assert f"]({file.name})" in page
