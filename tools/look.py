@@ -66,7 +66,7 @@ def look_up(path: str, *, context: ToolContext) -> str:
 
 @tool(category="write", contained=True, depends_on=["look_up", "put_file"])
 def refactor(path: str, *, context: ToolContext) -> str:
-    """Change a file, by calls of its own."""
+    """Change a file by nested calls."""
     text = context.call("look_up", {"path": path}).text
     context.call("put_file", {"path": path, "text": text.replace("one", "1")})
     return "Refactored."

@@ -108,7 +108,7 @@ class GeminiAgent(Other):
             "hooksConfig": {"enabled": not self.is_managed},
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False},
-            # Else it asks its model after 30 turns whether they loop, in a form of its own.
+            # Because after 30 turns Gemini CLI asks its model for a verdict on loops, as JSON.
             "model": {"disableLoopDetection": True},
         }
         self.settings.parent.mkdir()

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Shell:
-    """A shell in which each command succeeds."""
+    """A shell that reports success for each command."""
 
     def run(self, command: str, **_: Any) -> tuple[str, int]:
         assert command

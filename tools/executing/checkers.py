@@ -28,7 +28,7 @@ def write_page(text: str, folder: Path, name: str) -> list[Path]:
     """Write the Python blocks of a page to a file for each tab, each block at its own lines.
 
     A reader follows one tab, so the file of a tab has no block of another. A page without tabs is
-    one file. A block with a name of its own, which others import, is also written to that file.
+    one file. A named block, which others import, is also written to that file.
 
     Args:
         text: The page.

@@ -29,6 +29,7 @@ from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.record.settings import RecordSettings
 
 SECTIONS: Final = {section.path: section.title for section in (Waiting, Calls, Ledger)}
+RECORD_FILES: Final = ("toolstile_plugins.record", "static")
 _OPENED_BEFORE: Final = (
     "This address was opened before, or is of an earlier start. Open the address that the console "
     "printed last."
@@ -92,7 +93,8 @@ class Console:
         self.routes = [
             Route("/", self._door),
             Route("/login", self._login, methods=["POST"]),
-            Mount("/static", StaticFiles(directory=HERE / "static")),
+            # The record's files have the colours.
+            Mount("/static", StaticFiles(directory=HERE / "static", packages=[RECORD_FILES])),
             Mount(access.path, routes=rooms, middleware=[Middleware(signed_in, access=access)]),
         ]
 

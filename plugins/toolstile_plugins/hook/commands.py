@@ -39,7 +39,7 @@ from toolstile_plugins.undo.settings import UndoSettings
 _FAILED: Final = 1
 _STAY: Final = (
     "Former contents of files stay for undo, in {undo} and {own}. To remove them, run `toolstile "
-    "undo purge`, which removes those of all projects, then `rm -r {removed}`."
+    "undo purge`, which removes the contents of all projects, then `rm -r {removed}`."
 )
 _PROBES: Final[Mapping[str, Mapping[str, str]]] = {
     "a call": {},

@@ -322,7 +322,7 @@ def _proof_of_wrapping() -> Wire:
     ):
         try:
             is_error, reason = asyncio.run(_called(folder, state, log))
-        except Exception as error:  # noqa: BLE001 - of a wrapper that does not work
+        except Exception as error:  # noqa: BLE001 - the proof failed; the person reads why
             is_error, reason = False, str(error)
         is_refused = is_error and not Path(folder, _PROOF).exists()
     return {"by": "A client", "call": "write_file", "refused": is_refused, "reason": reason}

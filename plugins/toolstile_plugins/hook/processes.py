@@ -1,4 +1,4 @@
-"""The processes of this machine, and among them those that a command of an agent has left."""
+"""The processes of this machine, and the ones left behind by an agent's command."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def processes() -> dict[int, Process]:
     if found:
         return found
     words = ["ps", "-A", "-o", "pid=,ppid=,uid=,etime=,comm="]
-    listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout  # noqa: S603 - fixed words
     for row in (line.split(None, 4) for line in listed.splitlines()):
         number, above, user, elapsed, *program = row
         began, name = now() - _seconds(elapsed), Path(*program).name

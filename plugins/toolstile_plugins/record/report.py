@@ -40,10 +40,11 @@ def report_of(reader: Reader, selection: Selection) -> tuple[str, int]:
     """
     data = data_of(reader, selection)
     told = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    style, script, page = (
+    colours, style, script, page = (
         (STATIC / name).read_text(encoding="utf-8")
-        for name in ("timeline.css", "timeline.js", "report.html")
+        for name in ("colours.css", "timeline.css", "timeline.js", "report.html")
     )
+    style = colours + style
     # The data comes last, because it may contain the name of a place.
     for name, text in {
         "style hash": _hash_of(style),

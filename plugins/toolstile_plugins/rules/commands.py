@@ -365,7 +365,7 @@ def _explain_line(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def _show(title: str, named: str, rows: Iterable[tuple[str, Verdict | None, str, str]]) -> None:
-    """Show verdicts in a table, each as it is told and by its style, with a name and the reason."""
+    """Show verdicts in a table, each with its style, a name and the reason."""
     screen = Screen()
     screen.line(title, "bold")
     cells: list[list[Cell]] = [

@@ -288,7 +288,8 @@ def test_it_can_be_mounted_in_another_application(desk):
         token = console.url.removeprefix("http://127.0.0.1:8000/console/#")
         page = client.post("/console/login", data={"token": token})
         assert (page.status_code, "Waiting for you" in page.text) == (200, True)
-        assert client.get("/console/static/console.css").status_code == 200
+        for name in ("colours.css", "console.css"):
+            assert client.get(f"/console/static/{name}").status_code == 200
         paths = re.findall(r'(?:href|src)="(/[^"]*)', page.text)
         assert all(path.startswith("/console/") for path in paths)
 

@@ -275,13 +275,13 @@ class CommandPolicy(SelectingPolicy):
         else:
             read, shown = listed(line, variables), shlex.join(line)
         moves = any(each.words[:1] in {(Word("cd"),), (Word("pushd"),)} for each in read.commands)
-        judged = ((each, self._verdict(each, moves)) for each in read.commands)
+        judged = ((each, self._verdict(each, moves=moves)) for each in read.commands)
         found = [Judgement(each.shown, *verdict) for each, verdict in judged if verdict is not None]
         if read.unknown:
             found.append(Judgement(shown, self._rest, f"{_UNKNOWN}{read.unknown}"))
         return found
 
-    def _verdict(self, command: SimpleCommand, moves: bool) -> tuple[Verdict, str] | None:  # noqa: FBT001
+    def _verdict(self, command: SimpleCommand, *, moves: bool) -> tuple[Verdict, str] | None:
         """Return the verdict on a command with the reason, None if others stand for it."""
         may_touch = None
         effects: tuple[Verdict, ...] = ("deny", "ask")
