@@ -137,20 +137,21 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
     assert lines_of(core) <= CORE_LINES
 
 
-CORE_LINES = 3636 + 154
+CORE_LINES = 3636 + 165
 """The second number is for transactions, cards, children, undo, and the hook of `status`."""
 MAX_LINES = {
-    "toolstile_hookspecs": 17784 + 522,
+    "toolstile_hookspecs": 17784 + 533,
     "toolstile": 19835 + 1584,
     "toolstile_cli": 5845 + 69,
-    "toolstile_plugins": 55305 + 1980 + 6655,
+    "toolstile_plugins": 55305 + 1980 + 6655 + 115,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 
 The second number is the share of what people can hold: transactions of several calls, stop, undo,
 one card for a turn, and children, because they are new. 2,600 lines were stated for all; the rest
 is to be cut. The third is the share of rules over commands, hooks of coding agents and `wrap`,
-for which 3,200 lines were stated; the rest is to be cut.
+for which 3,200 lines were stated; the rest is to be cut. The fourth is the share of the console's
+controls: stop and go, servers, rules.
 """
 
 

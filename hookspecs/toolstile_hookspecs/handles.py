@@ -213,6 +213,17 @@ class HostHandle(Protocol):
     def stops(self) -> Sequence[Stop]:
         """Return the stops that are in force."""
 
+    def stop(
+        self, reason: str, *, by: str = ..., seconds: float | None = ..., **scope: Any
+    ) -> None:
+        """Stop calls of one `tool`, `server`, `session` or `principal`, or all; see `Stop`.
+
+        Raises `StateError` if a decision under way does not end; all else is stopped.
+        """
+
+    def go(self) -> None:
+        """End all stops."""
+
     def decides(self, words: Sequence[str]) -> bool:
         """Tell whether the command with these words needs a person; see `Command.decides`."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from hmac import compare_digest
+from hmac import compare_digest, digest
 from http import HTTPStatus
 from ipaddress import ip_address
 from secrets import token_hex, token_urlsafe
@@ -45,6 +45,7 @@ _SAFE: Final = ("GET", "HEAD")
 _NOT_IN: Final = (
     "You are not signed in. Open the address that the console printed last; each opens it once."
 )
+_USED: Final = "This form was sent before, or is of another page. Load its page again, then retry."
 
 
 class Access:
@@ -79,6 +80,8 @@ class Access:
         self._cookie = token_urlsafe(24)
         self.path = f"/{token_urlsafe(16)}"
         self.csrf = token_urlsafe(24)
+        self._key = token_urlsafe(24).encode()
+        self._used = set[str]()
 
     @property
     def url(self) -> str:
@@ -114,10 +117,28 @@ class Access:
         cookie = request.cookies.get(self._cookie_name, "")
         return sent_by in {"none", "same-origin"} and _same(cookie, self._cookie)
 
-    def form(self, path: str, take: Callable[[Request, Fields], Response]) -> Route:
+    def once(self, path: str, about: str = "") -> str:
+        """Return a one-time token for the form of a path (not percent-encoded)."""
+        number = token_hex(8)
+        # Given tokens are not stored, so that a page that is open for long keeps a valid one.
+        return number + digest(self._key, f"{number}{path}\0{about}".encode(), "sha256").hex()
+
+    def use(self, token: str, path: str, about: str = "") -> bool:
+        """Use a one-time token up; return False if it was used, or is of another form."""
+        text = f"{token[:16]}{path}\0{about}".encode(errors="replace")
+        is_ours = _same(token[16:], digest(self._key, text, "sha256").hex())
+        if not is_ours or token in self._used:
+            return False
+        self._used.add(token)
+        return True
+
+    def form(
+        self, path: str, take: Callable[[Request, Fields], Response], *, once: bool = False
+    ) -> Route:
         """Return the route of a form, which `take` answers on a thread.
 
-        A request fails if the form is too large, or was sent by another page.
+        A request fails if the form is too large, or was sent by another page. With `once`, it also
+        fails without an unused token in the field `once`; see `Pages.ask_again`, too.
         """
 
         async def posted(request: Request) -> Response:
@@ -125,6 +146,8 @@ class Access:
             if not _same(dict(fields).get("csrf", ""), self.csrf):
                 fault = "The form is of another page. Load it again."
                 raise HTTPException(HTTPStatus.FORBIDDEN, fault)
+            if once and not self.use(dict(fields).get("once", ""), request.scope["path"]):
+                raise HTTPException(HTTPStatus.CONFLICT, _USED)
             return await run_in_threadpool(take, request, fields)
 
         return Route(path, posted, methods=["POST"])

@@ -23,6 +23,7 @@ from toolstile_plugins.console.feed import Feed, SharedFeed
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import HERE, Pages
 from toolstile_plugins.console.settings import ConsoleSettings
+from toolstile_plugins.console.stopping import Stopping
 from toolstile_plugins.console.waiting import Waiting
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.ledger.api import EffectLedger
@@ -77,12 +78,14 @@ class Console:
         records = [] if record is None else [record.file, record.folder]
         index = CallIndex([place for place in records if place is not None], settings.index)
         effects = Ledger(host, ledger, index, access, self._pages)
+        person = person or user_of_process()
         sections: list[Waiting | Calls | Ledger] = [
-            Waiting(host, grants, person or user_of_process(), access, self._pages),
+            Waiting(host, grants, person, access, self._pages),
             Calls(index, effects, self._pages),
             effects,
         ]
         rooms = [route for section in sections for route in section.routes()]
+        rooms += Stopping(host, person, access, self._pages).routes()
         feeds: dict[str, Feed] = {}
         for section in sections:
             news = section.news if isinstance(section, Calls) else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import zip_longest
@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 
 from toolstile_hookspecs.stops import Stop
 from toolstile_hookspecs.support.text import duration, printable
-from toolstile_plugins.console.access import Access
+from toolstile_plugins.console.access import Access, Fields
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
@@ -104,7 +104,9 @@ class Pages:
 
         filters: dict[str, Any] = {"diff": read_diff, "pairs": pairs_of, "id": id_of}
         self._templates.filters.update(filters, duration=duration)
+        self._access = access
         self._known: dict[str, Any] = {
+            "once": access.once,
             "root": access.root,
             "base": f"{access.root}{access.path}",
             "csrf": access.csrf,
@@ -125,6 +127,29 @@ class Pages:
             # In ASCII, because UTF-8 cannot encode a lone surrogate.
             return Response(json.dumps(wire), status, media_type="application/json")
         return HTMLResponse(self.text(template, values), status)
+
+    def ask_again(
+        self, request: Request, fields: Fields, title: str, points: Sequence[str], button: str
+    ) -> Response | None:
+        """Return the page that asks a person again, None once the person has confirmed it.
+
+        The confirmation is for the shown points: if they have changed since, the page asks again.
+        It sends the fields of the form again, whose route has `once`.
+        """
+        path, about = request.scope["path"], version_of([title, *points])
+        if self._access.use(dict(fields).get("sure", ""), path, about):
+            return None
+        own = {"csrf", "once", "sure"}
+        tokens = [("once", self._access.once(path)), ("sure", self._access.once(path, about))]
+        values = {
+            "title": title,
+            "points": points,
+            "button": button,
+            "action": request.url.path,
+            "fields": [field for field in fields if field[0] not in own],
+            "tokens": tokens,
+        }
+        return self.show(request, "confirm.html", values, values)
 
     def text(self, template: str, values: Mapping[str, Any]) -> str:
         return self._templates.get_template(template).render(self._known, **values)

@@ -96,11 +96,12 @@ class Waiting:
         ]
 
     def version(self) -> str:
+        stops = [str(stop) for stop in self._host.stops()]
         if self._found is None:
-            return ""
+            return version_of(stops)
         waiting = [(question.ticket, question.digest) for question in self._inbox.waiting()]
         lately = [event.id for event in self._inbox.events.newest(1)]
-        return version_of([waiting, [grant.id for grant in self._found.all()], lately])
+        return version_of([stops, waiting, [grant.id for grant in self._found.all()], lately])
 
     @property
     def _grants(self) -> InboxGrants:

@@ -17,8 +17,10 @@ async function refresh() {
       if (!response.ok) throw new Error(response.statusText);
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       merge([...page.getElementById("list").children]);
-      const [was, is] = [document, page].map((where) => where.getElementById("grants"));
-      if (was && was.innerHTML !== is.innerHTML && !was.matches(":focus-within")) was.replaceWith(is);
+      for (const id of ["stops", "grants"]) {
+        const [was, is] = [document, page].map((where) => where.getElementById(id));
+        if (was && was.dataset.version !== is.dataset.version && !was.matches(":focus-within")) was.replaceWith(is);
+      }
     } while (again);
   } catch {
     live.textContent = "Connection lost; trying again";
