@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _OFF: Final[dict[str, Any]] = {"plugins.record.off": True}
 """For commands that make no calls, or read records: they write no record."""
+_BESIDE: Final[dict[str, Any]] = {"plugins.record.beside": True}
 
 OUTCOMES: Final = (
     *("succeeded", "failed", "unknown_tool", "invalid", "denied", "pending", "error", "timed_out"),
@@ -180,7 +181,7 @@ def _chosen_to_record(args: argparse.Namespace) -> dict[str, Any]:
 
 def _recorded(args: argparse.Namespace) -> dict[str, Any]:
     if args.record is None:
-        return {}
+        return _BESIDE
     return {"plugins.record.file": args.record, "plugins.record.folder": None}
 
 
@@ -201,8 +202,12 @@ def commands(command: type[Command]) -> list[Command]:
             optional(name=name, settings=lambda _: _OFF)
             for name in ("tools", "prompt", "plugins", "console", "ledger")
         ),
+        # The helper of a hook and these commands may run at the same time.
+        *(optional(name=name, settings=lambda _: _BESIDE) for name in ("hook", "undo")),
         # Record the calls that are resumed; an answer makes none.
-        optional(name="approvals", settings=lambda args: {} if args.what == "resume" else _OFF),
+        optional(
+            name="approvals", settings=lambda args: _BESIDE if args.what == "resume" else _OFF
+        ),
         command(
             name="record",
             help="show a record of calls, or check that it was not changed",

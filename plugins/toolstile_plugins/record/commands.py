@@ -253,7 +253,9 @@ def last_calls(places: Iterable[Path]) -> StatusPart:
     """Return the last calls of records, or of folders of records, without verifying them."""
     found: list[RecordedCall] = []
     for place in places:
-        files = [place] if place.is_file() else sorted(place.glob("*.jsonl"))
+        files: list[Path] = []
+        with suppress(RecordError):
+            files = records_in(place)
         # A run that makes no call writes a record, too.
         for file in files[-_FILES:]:
             with file.open("rb") as opened:

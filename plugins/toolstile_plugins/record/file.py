@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from toolstile_hookspecs import NOTICE, Durability
 from toolstile_hookspecs.support.process import deferred_interrupts, sync_names, unshared
-from toolstile_plugins.record.schema import RecordError
+from toolstile_plugins.record.schema import RecordError, RecordInUseError
 
 START: Final = "0" * 64
 """The hash before the first line."""
@@ -292,7 +292,7 @@ class RecordFile:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise RecordError(
+            raise RecordInUseError(
                 f"{self._path} is being written by another recorder, or as a trace. Record to "
                 "another file, or wait until the other has ended."
             ) from error

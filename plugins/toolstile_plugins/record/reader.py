@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -285,8 +286,15 @@ class Summary:
 
 
 def records_in(place: Path) -> list[Path]:
-    """Return the records in a folder, oldest first; a file by itself. None raises `RecordError`."""
-    found = [place] if place.is_file() else sorted(place.glob("*.jsonl"))
+    """Return the records in a folder, oldest first; or a file and the runs recorded beside it.
+
+    Raises:
+        RecordError: There is no record.
+    """
+    beside = f"{glob.escape(place.stem)}-[0-9]*T*-????????.jsonl"
+    found = sorted(place.glob("*.jsonl"))
+    if place.is_file():
+        found = [place, *sorted(place.parent.glob(beside))]
     if not found:
         what = "holds no record (*.jsonl)" if place.exists() else "does not exist"
         raise RecordError(f"{place} {what}. Name a folder of records, or a record.")

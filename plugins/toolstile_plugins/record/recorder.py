@@ -33,7 +33,7 @@ from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.reader import Recording
 from toolstile_plugins.record.replayer import Replayer, registered
-from toolstile_plugins.record.schema import FORMAT, VERSION, RecordError
+from toolstile_plugins.record.schema import FORMAT, VERSION, RecordError, RecordInUseError
 from toolstile_plugins.record.serialize import Fields, fields_of, joined, request_of, written
 from toolstile_plugins.record.settings import RecordSettings
 
@@ -173,6 +173,9 @@ def _reason_of(error: Exception) -> str:
 
 
 _RECORDER: Final = "record-recorder"
+_BESIDE: Final = (
+    "%s is being written by another process. The calls of this run are in %s beside it."
+)
 
 
 @contextmanager
@@ -186,6 +189,8 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[services.Re
             folder = stack.enter_context(TemporaryDirectory(prefix="toolstile-replay-"))
             host.kept_apart = PolicyStoreLocation(Path(folder), anew=True)
             stack.callback(setattr, host, "kept_apart", None)
+        # The names sort by time; the random end distinguishes runs of one second.
+        name = f"{host.clock.now():%Y-%m-%dT%H-%M-%S}-{secrets.token_hex(4)}.jsonl"
         file, service = settings.file, None
         if settings.folder is not None:
             try:
@@ -195,12 +200,17 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[services.Re
                     f"The folder {settings.folder} for records cannot be made: {error.strerror}. "
                     "Name a folder that can be written."
                 ) from error
-            # The names sort by time; the random end distinguishes runs of one second.
-            now, end = host.clock.now(), secrets.token_hex(4)
-            file = settings.folder / f"{now:%Y-%m-%dT%H-%M-%S}-{end}.jsonl"
+            file = settings.folder / name
         if file is not None:
-            made = DiffRecorder if settings.diff else Recorder
-            recorder = made(RecordFile(file, durability=settings.durability), host.clock)
+            try:
+                opened = RecordFile(file, durability=settings.durability)
+            except RecordInUseError:
+                if not settings.beside:
+                    raise
+                beside = file.with_name(f"{file.stem}-{name}")
+                log.warning(_BESIDE, file, beside.name, extra=NOTICE)
+                opened = RecordFile(beside, durability=settings.durability)
+            recorder = (DiffRecorder if settings.diff else Recorder)(opened, host.clock)
             stack.callback(recorder.close)
             stack.enter_context(registered(host, recorder, _RECORDER))
             service = services.Recorder(recorder.note)

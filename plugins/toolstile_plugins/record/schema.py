@@ -276,3 +276,7 @@ def _validated(read: Callable[[Any], Line], given: object) -> Line:
 
 class RecordError(ToolstileError):
     """A record cannot be written, continued or read; names the file, the cause and the remedy."""
+
+
+class RecordInUseError(RecordError):
+    """Another recorder writes the file."""

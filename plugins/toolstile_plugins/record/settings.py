@@ -20,6 +20,8 @@ class RecordSettings(BaseModel):
         durability: The host's; with `power` each line is on disk before its call ends.
         replay: A record to answer calls from, in place of the handlers; None to run them.
         off: Whether nothing is recorded or replayed. The commands that make no calls set it.
+        beside: Whether a run records to a new file beside `file` if another process writes `file`.
+            The commands set it, unless they have `--record`.
         strict: Whether calls are answered in the recorded order only, and not by their names
             and arguments.
         diff: Whether each call's changes are recorded as an approver reads them. The host then
@@ -33,6 +35,7 @@ class RecordSettings(BaseModel):
     durability: Durability = "power"
     replay: Path | None = None
     off: bool = False
+    beside: bool = False
     strict: bool = False
     diff: bool = False
 

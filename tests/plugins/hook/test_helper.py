@@ -517,3 +517,18 @@ def test_an_edit_after_a_refused_call_stays(ruled: Workspace) -> None:
     ruled.configure(ruled.rules(deletes="ls"))
     assert ruled.bash("ls")["permissionDecision"] == "deny"
     assert ruled.bash("rm x") == {}
+
+
+def test_an_undo_is_recorded_while_the_helper_writes_the_record(ruled: Workspace) -> None:
+    file = ruled.folder / "a.txt"
+    file.write_text("before")
+    event = ruled.event("PreToolUse", "Bash", arguments={"command": "echo after > a.txt"})
+    assert ruled.decision(event) == {}
+    file.write_text("after")
+    ruled.send(after(event, tool_response={}))
+    helper = ruled.helper
+    undone = ruled.person("undo", "--last", "--yes")
+    assert (undone.returncode, file.read_text()) == (0, "before"), undone
+    assert ruled.helper == helper is not None
+    calls = json.loads(ruled.command("status", "--json").stdout.splitlines()[0])["calls"]
+    assert [call["tool"] for call in calls] == ["bash", "undo_calls"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -778,3 +779,20 @@ def test_a_listing_that_cannot_be_made_is_refused(toolstile, folder, arguments, 
     status, _, err = toolstile("record", *arguments)
     assert status == 2
     assert told in err
+
+
+def test_a_run_records_beside_a_file_that_another_process_writes(toolstile, folder):
+    (folder / "toolstile.toml").write_text('[plugins.record]\nfile = "calls.jsonl"\n')
+    with closing(RecordFile(folder / "calls.jsonl")):
+        status, _, err = toolstile("call", "mark", '{"text": "a"}')
+        [beside] = folder.glob("calls-*.jsonl")
+        assert (status, "calls.jsonl is being written" in err, beside.name in err) == (
+            0,
+            True,
+            True,
+        )
+        status, _, err = toolstile("call", "--record", "calls.jsonl", "mark", '{"text": "a"}')
+        assert (status, "Record to another file" in err) == (2, True)
+    toolstile("call", "mark", '{"text": "b"}')
+    found = listed(toolstile("record", "list", "calls.jsonl", "--json")[1])
+    assert [Path(each["file"]).name for each in found] == ["calls.jsonl", beside.name]
