@@ -143,7 +143,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17784 + 533,
     "toolstile": 19835 + 1584,
     "toolstile_cli": 5845 + 69,
-    "toolstile_plugins": 55337 + 1980 + 6655 + 115,
+    "toolstile_plugins": 55337 + 1980 + 6669 + 115,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

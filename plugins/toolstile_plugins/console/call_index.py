@@ -391,40 +391,51 @@ MOST: Final = 100
 _beginnings = count(1)
 
 
+class Look(NamedTuple):
+    """The newest calls after a look at the records. As a text, it is the name of its place."""
+
+    begun: int
+    number: int
+    rows: Sequence[tuple[int, Row]] = ()  # each with the number of the look that found it
+    dropped: int = 0  # the last look some of whose calls are not in memory
+
+    def __str__(self) -> str:
+        return f"{self.begun}-{self.number}"
+
+    def since(self, place: str, asked: Filter) -> list[Row] | None:
+        """Return the calls after a place, the newest first; None if some are not in memory."""
+        begun, _, look = place.partition("-")
+        if begun != str(self.begun) or not look.isdecimal():
+            return None
+        held = [row for number, row in reversed(self.rows) if number > int(look)]
+        fills_page = len(held) == MOST and asked == Filter()
+        is_whole = fills_page or int(look) >= self.dropped
+        return [row for row in held if asked.has(row)] if is_whole else None
+
+
 class Tail:
     """The newest calls since it began to follow the records.
 
-    Between two looks it reads at most as many calls as a page shows: the index has the others. The
-    place after each look has a name, from which a page continues.
+    Between two looks it reads at most as many calls as a page shows: the index has the others. A
+    page continues from the place of a look.
     """
 
     def __init__(self, index: CallIndex) -> None:
         self._index = index
         self._marks: dict[Path, Mark] = {}
-        self._begun = self._looks = 0
-        self._rows: list[tuple[int, Row]] = []
-        self._dropped = 0  # the last look some of whose calls are not in memory
+        self._last: Look | None = None
 
-    def look(self) -> str:
-        """Read the lines since the last look, and return the name of the place after them."""
-        if not self._begun or not self._follow():
+    def look(self) -> Look:
+        """Read the lines since the last look, and return the calls up to here."""
+        found = None if self._last is None else self._follow(self._last)
+        if found is None:
             # At first, if a record was replaced, or if more came than is read here.
-            self._marks, self._rows = self._index.marks(), []
-            self._begun, self._looks, self._dropped = next(_beginnings), 0, 0
-        return f"{self._begun}-{self._looks}"
+            self._marks, found = self._index.marks(), Look(next(_beginnings), 0)
+        self._last = found
+        return found
 
-    def since(self, place: str, asked: Filter) -> list[Row] | None:
-        """Return the calls after a place, the newest first; None if some are not in memory."""
-        begun, _, look = place.partition("-")
-        if begun != str(self._begun) or not look.isdecimal():
-            return None
-        held = [row for number, row in reversed(self._rows) if number > int(look)]
-        fills_page = len(held) == MOST and asked == Filter()
-        is_whole = fills_page or int(look) >= self._dropped
-        return [row for row in held if asked.has(row)] if is_whole else None
-
-    def _follow(self) -> bool:
-        """Read the new lines of the records; return False if there are too many."""
+    def _follow(self, last: Look) -> Look | None:
+        """Read the new lines of the records; return None if there are too many."""
         new: list[Row] = []
         is_whole, is_any_end = True, False
         for path in self._index.paths():
@@ -433,19 +444,19 @@ class Tail:
             with suppress(FileNotFoundError):
                 written = read_on(path, mark)
                 if written is None or written[1].end - mark.end >= _BLOCK:
-                    return False
+                    return None
                 lines, self._marks[path] = written
                 new += rows_of(path, lines[-MOST:])
                 is_any_end = is_any_end or bool(ends_of(lines))
                 is_whole = is_whole and len(lines) <= MOST
-        if new or is_any_end:
-            self._looks += 1
-            new.sort(key=lambda row: row.ended)
-            rows = [*self._rows, *((self._looks, row) for row in new)]
-            self._rows = rows[-MOST:]
-            if is_any_end or not is_whole:
-                # After the end of a transaction, pages show its earlier calls in another way.
-                self._dropped = self._looks
-            elif len(rows) > MOST:
-                self._dropped = max(self._dropped, rows[-MOST - 1][0])
-        return True
+        if not new and not is_any_end:
+            return last
+        number, dropped = last.number + 1, last.dropped
+        new.sort(key=lambda row: row.ended)
+        rows = [*last.rows, *((number, row) for row in new)]
+        if is_any_end or not is_whole:
+            # After the end of a transaction, pages show its earlier calls in another way.
+            dropped = number
+        elif len(rows) > MOST:
+            dropped = max(dropped, rows[-MOST - 1][0])
+        return Look(last.begun, number, rows[-MOST:], dropped)

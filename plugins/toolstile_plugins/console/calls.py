@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from toolstile_hookspecs import Status
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
-from toolstile_plugins.console.call_index import MOST, CallIndex, Filter, Tail
+from toolstile_plugins.console.call_index import MOST, CallIndex, Filter, Look, Tail
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import Pages, lines_of
 
@@ -36,12 +36,12 @@ class Calls:
     def routes(self) -> list[BaseRoute]:
         return [Route("/calls", self._list), Route("/calls/{name}", self._show)]
 
-    def version(self) -> str:
+    def version(self) -> Look:
         return self._tail.look()
 
-    def news(self, request: Request, told: str) -> str | None:
+    def news(self, request: Request, told: str, now: Look) -> str | None:
         """Return the rows for a page since a version; None if the page must load again."""
-        rows = self._tail.since(told, _filter_of(request.query_params))
+        rows = now.since(told, _filter_of(request.query_params))
         return None if rows is None else self._pages.text("news.html", {"rows": rows})
 
     def _list(self, request: Request) -> Response:

@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from threading import Lock
 from time import thread_time
-from typing import Final
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -26,8 +27,6 @@ SHARE: Final = 1 / 400
 LONGEST: Final = 5.0
 """The most seconds between two looks for that reason."""
 
-News = Callable[[Request, str], str | None]
-
 
 @dataclass(eq=False)
 class Feed:
@@ -37,15 +36,18 @@ class Feed:
     again names the last version that it has, and gets an event at once if there is a newer one.
     """
 
-    _version: Callable[[], str]  # returns a short text that changes with the content of the pages
+    _version: Callable[[], Any]
+    """Returns a value that changes with the content of the pages, and is short as a text."""
     _interval: float  # in seconds, between two looks
-    _news: News | None = None
-    """Returns the news for a page since a version, as HTML; None if the page must load again."""
-    _now: str = ""
+    _news: Callable[[Request, str, Any], str | None] | None = None
+    """Returns the news from one version to another, as HTML; None if the page must load again."""
+    _now: Any = ""
     _open: int = 0
     _spent: float = 0.0
     _made: dict[tuple[str, str], bytes] = field(default_factory=dict[tuple[str, str], bytes])
     _looking: asyncio.Task[None] | None = None
+    # The last look for pages that were closed meanwhile may end during the next.
+    _one_look: Lock = field(default_factory=Lock)
 
     @property
     def is_looking(self) -> bool:
@@ -68,19 +70,19 @@ class Feed:
             yield b"retry: 1000\n\n"
             while True:
                 async with self._changed:
-                    while self._now in {"", told}:
+                    while (now := str(self._now)) in {"", told}:
                         await self._changed.wait()
                 # Pages with the same version share an event.
                 key = request.url.query, told
                 if key not in self._made:
                     began = thread_time()
-                    news = None if self._news is None else self._news(request, told)
+                    news = None if self._news is None else self._news(request, told, self._now)
                     name = "" if news is None else "event: news\n"
-                    data = "\n".join([f"data: {line}" for line in (news or self._now).split("\n")])
-                    self._made[key] = f"id: {self._now}\n{name}{data}\n\n".encode()
+                    data = "\n".join([f"data: {line}" for line in (news or now).split("\n")])
+                    self._made[key] = f"id: {now}\n{name}{data}\n\n".encode()
                     self._spent += thread_time() - began
                 event = self._made[key]
-                told = self._now
+                told = now
                 yield event
         finally:
             self._open -= 1
@@ -89,9 +91,10 @@ class Feed:
                 self._looking, self._now = None, ""
 
     async def _look(self) -> None:
-        def timed_version() -> tuple[str, float]:
-            began = thread_time()
-            return self._version(), thread_time() - began
+        def timed_version() -> tuple[Any, float]:
+            with self._one_look:
+                began = thread_time()
+                return self._version(), thread_time() - began
 
         while True:
             try:

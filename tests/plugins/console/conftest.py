@@ -34,6 +34,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import Claim, LedgerEntry, RecordedResult
 from toolstile_plugins.console import Console
+from toolstile_plugins.console.feed import LONGEST
 from toolstile_plugins.inbox import Inbox
 from toolstile_plugins.inbox.inbox import wire_of
 from toolstile_plugins.ledger import EffectLedger
@@ -189,7 +190,10 @@ class Desk:
     def client(self, **headers: str) -> httpx2.Client:
         """Return a client that sends the console's own origin, and has not signed in."""
         headers = {"origin": self.address, **headers}
-        return httpx2.Client(base_url=self.address, headers=headers, trust_env=False)
+        # Longer than a busy console waits between two looks.
+        return httpx2.Client(
+            base_url=self.address, headers=headers, trust_env=False, timeout=6 * LONGEST
+        )
 
 
 class Visitor:

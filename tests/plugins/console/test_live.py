@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 
 import httpx2
 import pytest
+from starlette.requests import Request
 
 from toolstile_plugins.console.call_index import MOST
+from toolstile_plugins.console.feed import Feed
 
 from .conftest import Desk, Visitor, until
 
@@ -42,6 +46,32 @@ def test_nothing_is_looked_at_while_no_page_is_open(desk, visitor):
         assert next(told)
         assert feed.is_looking
     until(lambda: not feed.is_looking)
+
+
+def test_a_page_that_is_opened_again_waits_for_the_look_of_the_closed_one():
+    events: list[str] = []
+
+    def version() -> str:
+        events.append("begun")
+        time.sleep(0.05)
+        events.append("ended")
+        return str(len(events))
+
+    async def visit() -> None:
+        feed = Feed(version, 0.01)
+        for _ in range(3):
+            stream = feed.events(request, "")
+            assert await anext(stream) == b"retry: 1000\n\n"
+            # The look begins on its thread.
+            await asyncio.sleep(0.02)
+            await stream.aclose()
+        stream = feed.events(request, "")
+        assert [await anext(stream) for _ in range(2)][1].startswith(b"id: ")
+        await stream.aclose()
+
+    request = Request({"type": "http", "query_string": b"", "path": "/", "headers": []})
+    asyncio.run(visit())
+    assert events[:8] == ["begun", "ended"] * 4
 
 
 def test_the_streams_of_several_pages_are_one_and_go_on_where_each_was(desk, visitor):
