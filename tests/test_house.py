@@ -143,7 +143,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17784 + 533,
     "toolstile": 19835 + 1584,
     "toolstile_cli": 5845 + 69,
-    "toolstile_plugins": 55337 + 1980 + 6669 + 115,
+    "toolstile_plugins": 55337 + 1980 + 6837 + 115,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 
@@ -270,7 +270,7 @@ def test_hardly_any_modules_need_one_another_even_for_types():
     assert {name: size for name, size in largest.items() if size > TYPE_RINGS.get(name, 0)} == {}
 
 
-MAX_LATE_IMPORTS = 60
+MAX_LATE_IMPORTS = 59
 """Import statements that stand directly in the body of a function."""
 
 

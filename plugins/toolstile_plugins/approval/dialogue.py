@@ -36,8 +36,12 @@ from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.approval.beside import KeptQuestion, Reached, person
 from toolstile_plugins.approval.display import Shown, ShownCard, View, question_of, unmasked
 from toolstile_plugins.approval.grants import MOST_HOURS, Grants, Terms
+from toolstile_plugins.approval.pager import exceeds, print_lines, show_lines
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode
 from toolstile_plugins.screen import console, printable_lines
+
+if sys.platform != "win32":
+    import termios
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,9 +81,16 @@ class Terminal:
         self._rich().print(text, soft_wrap=True)
 
     def show_all(self, view: View, *, everything: bool = False) -> None:
-        """Write the lines of a view."""
-        for style, line in view.lines(everything=everything):
-            self.show(Text(line, style))
+        """Write the lines of a view; all of a long one in a pager."""
+        if everything:
+            lines = [*view.lines(everything=True)]
+            show_lines(self._rich(), lines, lambda: self._withdrawn.aborted)
+        else:
+            print_lines(self._rich(), view.lines())
+
+    def can_view(self, view: View) -> bool:
+        """Tell whether a view is shortened, or longer than the terminal."""
+        return view.is_cut or exceeds(self._rich(), view.lines())
 
     def ask(self, question: str) -> str | None:
         """Return the line that answers a question, or None if the input was closed.
@@ -89,8 +100,6 @@ class Terminal:
         Raises:
             Withdrawn: The call no longer waits for the answer.
         """
-        import termios  # absent on some systems, which have no such terminal
-
         with suppress(termios.error):
             termios.tcflush(self.source, termios.TCIFLUSH)
         self._rich().print(question, style="bold", end=" ", soft_wrap=True)
@@ -262,7 +271,7 @@ class Dialogue:
         while True:
             question = "Keep it?" if self._keeps else "Run it?"
             edit = ", [e]dit" if self._edits else ""
-            view = ", [v]iew all of it" if self._shown.is_cut else ""
+            view = ", [v]iew all of it" if self._terminal.can_view(self._shown) else ""
             always = ", [a]lways for this tool in this session" if self._grants else ""
             line = self._terminal.ask(f"{question} [y]es, [n]o{edit}{always}{view}:")
             if line is None:
@@ -327,7 +336,7 @@ class CardDialogue:
         shown, terminal = ShownCard(rows, self._card.diff), self._terminal
         terminal.show(printable(self._card.title))
         terminal.show_all(shown)
-        view = ", [v]iew all of it" if shown.is_cut else ""
+        view = ", [v]iew all of it" if terminal.can_view(shown) else ""
         how = f"[y]es to all, [n]o to all, [o]ne by one{view}, or the numbers to refuse:"
         while True:
             line = terminal.ask(f"{'Keep' if self._has_run else 'Run'} all {len(rows)}? {how}")

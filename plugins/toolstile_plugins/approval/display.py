@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from hashlib import sha256
@@ -26,8 +27,12 @@ SHORTEST: Final = 4
 """Minimum lines of each part in the short view."""
 WIDTH: Final = 2_000
 """Maximum characters of a line in the short view."""
+ADDED: Final = "green"
+REMOVED: Final = "red"
+"""The styles of the lines of a diff that are added and removed."""
 Line = tuple[str, str]
 """A style and a line."""
+_HUNK: Final = re.compile(r"( *)@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 def unmasked(edited: object, value: object) -> Any:
@@ -137,11 +142,23 @@ class ShownCard(View):
 
 def diff_lines(diff: str | None, secrets: Sequence[str] = ()) -> Iterator[Line]:
     """Yield the lines of a diff with their styles, without secrets."""
-    if diff is None:
-        return
-    yield "bold", "It would change:"
-    for line in printable_lines(hide(diff, secrets)):
-        style = {"+": "green", "-": "red"}.get(line.lstrip()[:1], "dim")
+    if diff is not None:
+        yield "bold", "It would change:"
+        yield from changed_lines(hide(diff, secrets))
+
+
+def changed_lines(diff: str) -> Iterator[Line]:
+    """Yield the indented lines of a diff with their styles."""
+    column = old = new = 0  # of the present hunk: the place of its signs, and lines to come
+    for line in printable_lines(diff):
+        sign, is_title = line.lstrip()[:1], line.lstrip().startswith(("--- ", "+++ "))
+        if old > 0 or new > 0:
+            # Because an unchanged line may begin with a sign, only its column counts.
+            sign, is_title = line[column : column + 1] or " ", False
+            old, new = old - (sign in " -"), new - (sign in " +")
+        elif hunk := _HUNK.match(line):
+            column, (old, new) = len(hunk[1]), (int(each or 1) for each in hunk.groups()[1:])
+        style = "bold" if is_title else {"+": ADDED, "-": REMOVED}.get(sign, "dim")
         yield style, f"  {line}"
 
 

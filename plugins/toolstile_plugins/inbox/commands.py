@@ -15,10 +15,13 @@ from toolstile_hookspecs.services.approval_store import OPEN, ApprovalStore, Que
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
 from toolstile_plugins.approval.beside import person
+from toolstile_plugins.approval.display import Line, changed_lines
 from toolstile_plugins.approval.grants import HOURS, Terms
+from toolstile_plugins.approval.pager import show_lines
 from toolstile_plugins.inbox.cli import wrapped
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import (
+    ARGUMENTS,
     Inbox,
     by_turn,
     described_answer,
@@ -28,7 +31,7 @@ from toolstile_plugins.inbox.inbox import (
 )
 from toolstile_plugins.inbox.resumption import resume_pending
 from toolstile_plugins.inbox.sql import SqliteApprovals
-from toolstile_plugins.screen import Screen, printable_lines, show_line, tell
+from toolstile_plugins.screen import Screen, console, printable_lines, show_line, tell
 
 VIA: Final = "command line"
 _NO_INBOX: Final = (
@@ -61,9 +64,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         case "list":
             _list(inbox, args)
         case "show":
-            for question in _chosen(inbox, args):
-                shown = "\n".join(printable(line).rstrip() for line in lines_of(inbox, question))
-                tell(args, shown, wire_of(question, inbox.lost(question)))
+            _show(inbox, args)
         case "withdraw":
             ticket = _named(inbox, args.ticket).ticket
             _tell(inbox.withdraw(ticket, person(), via=VIA), args)
@@ -144,8 +145,23 @@ def _row(inbox: Inbox, question: Question) -> tuple[str, ...]:
     return question.ticket, name, left, session, question.turn or "-", reasons
 
 
+def _show(inbox: Inbox, args: argparse.Namespace) -> None:
+    lines: list[Line] = []
+    for question in _chosen(inbox, args):
+        if args.out is not None:
+            args.out.write(wire_of(question, inbox.lost(question)))
+            continue
+        lines += (("", printable(line).rstrip()) for line in lines_of(inbox, question))
+        for title, text in parts_of(question).items():
+            lines.append(("bold", f"{title}:"))
+            plain = (("", f"  {line}") for line in printable_lines(text))
+            shown = plain if title == ARGUMENTS else changed_lines(text)
+            lines += ((style, line.rstrip()) for style, line in shown)
+    show_lines(console(), lines)
+
+
 def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
-    """Yield the lines that show a question to a person."""
+    """Yield the lines about a question, without its arguments and changes."""
     effect = f"{question.category}, {question.consequence} consequence"
     yield f"{question.tool} ({effect})"
     state = question.state_at(inbox.clock.now())
@@ -164,9 +180,6 @@ def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
     yield f"  digest     {question.digest}"
     for reason in question.reasons:
         yield f"  reason     {reason}"
-    for title, text in parts_of(question).items():
-        yield f"{title}:"
-        yield from (f"  {line}" for line in printable_lines(text))
 
 
 # --- approve, deny, edit

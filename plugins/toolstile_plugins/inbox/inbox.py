@@ -180,6 +180,7 @@ class Events:
             return None
 
 
+ARGUMENTS: Final = "Arguments"
 LATE: Final = "No one answered in time."
 WITHDRAWN: Final = "The question was withdrawn."
 FORGED: Final = "The answer that is kept is not genuine."
@@ -384,7 +385,7 @@ def by_turn(questions: Iterable[Question]) -> dict[str, list[Question]]:
 def parts_of(question: Question) -> dict[str, str]:
     """Return the arguments and the changes of a question as texts by title."""
     parts = {
-        "Arguments": json.dumps(json.loads(question.arguments), ensure_ascii=False, indent=2),
+        ARGUMENTS: json.dumps(json.loads(question.arguments), ensure_ascii=False, indent=2),
         "It was approved when it would have changed": question.shown_before,
         "It would change": question.diff,
     }

@@ -84,7 +84,7 @@ def environment():
         for name, value in os.environ.items()
         if not name.startswith("TOOLSTILE_") and name not in {"EDITOR", "VISUAL", "COLUMNS"}
     }
-    return {**kept, "TERM": "xterm", "NO_COLOR": "1"}
+    return {**kept, "TERM": "xterm", "NO_COLOR": "1", "PAGER": "cat"}
 
 
 @pytest.fixture
