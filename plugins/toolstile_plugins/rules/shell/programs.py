@@ -43,7 +43,7 @@ WRAPPERS: Final[Mapping[str, str]] = {
 
 # These run some of their words, or a script from elsewhere or in another language.
 _SCRIPTED: Final = (
-    "su fish csh tcsh cmd powershell pwsh nix-shell chroot unshare nsenter parallel at batch eval"
+    "su fish csh tcsh nu elvish xonsh cmd powershell pwsh nix-shell chroot unshare nsenter parallel at batch eval"
     " trap noglob nocorrect"
 )
 _ALWAYS: Final = (
@@ -54,6 +54,7 @@ _ALWAYS: Final = (
     " numactl cgexec cpulimit sg capsh bwrap flatpak snap lxc mosh autossh eatmydata xterm"
     " ssh-agent setarch linux32 linux64 i386 x86_64 choom run-parts systemd-inhibit systemd-cat"
     " logsave runcon faketime chronic dbus-launch sem concurrently watchexec nodemon cross-env"
+    " corepack uclampset trickle genv gnice gnohup gstdbuf gtimeout gxargs"
     " ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 ld-linux.so.2 ld.so"
 )
 CARRIERS: Final[Mapping[str, str]] = {
@@ -62,6 +63,8 @@ CARRIERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), "exec|x|dlx|run|-c|--call"),
     **dict.fromkeys(("uv", "poetry", "pipenv", "hatch", "pdm", "rye", "conda"), "run|tool|x"),
     **dict.fromkeys(("mamba", "pixi", "direnv", "bundle", "vagrant"), "run|exec|ssh|-c"),
+    **dict.fromkeys("pipx mise asdf nvm fnm volta rustup rbenv pyenv".split(), "run|exec|x"),
+    **dict.fromkeys("lerna nx dotenvx doppler devbox foreman honcho".split(), "run|exec"),
     **dict.fromkeys(("nix", "cargo", "go"), "-c|--command|-?-exec|-?-toolexec"),
     **dict.fromkeys(("tmux", "screen"), "new.*|send.*|run.*|-dm|if.*|split.*|respawn.*"),
     **dict.fromkeys(("fd", "fdfind"), "-[xX]|--exec|--exec-batch"),
@@ -92,6 +95,7 @@ BUILTINS: Final[Mapping[str, str]] = {
     "jobs": r"\$|-\w*x",
     "ssh": r"\A(?:-[^\0]*\0?)*[^\0-][^\0]*\Z",  # without a command it reads a script
     "sudo": r"(?:\A|\0)-[a-zA-Z]*[si]|(?:\A|\0)--(?:login|shell)",
+    "npx": r"\A(?:-[^\0]*\0(?:[^-\0][^\0]*\0)?)*(?:-c|--call)",
     "printf": r"\A(?:-v|\$)",
     "read": rf"\A(?!(?:-[rs]+\0)*(?:-p\0[^\0$]*\0)?(?:{PLAIN_VARIABLE}(?:\0|\Z))+\Z)",
     "set": r"\A(?!(?:[-+][eux]*(?:o\0pipefail)?(?:\0|\Z))*\Z)",

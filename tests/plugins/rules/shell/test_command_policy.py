@@ -74,7 +74,16 @@ def test_the_commands_of_a_line(line, commands):
     assert sorted(shown(line)) == sorted(commands)
 
 
-@pytest.mark.parametrize("program", ["sudo", "ssh host", "docker run image", "kubectl exec p --"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        *("sudo", "ssh host", "docker run image", "kubectl exec p --", "npx", "npx -y", "npx -p a"),
+        *("npm exec --", "npm exec", "npm x --", "pnpm dlx", "pnpm exec", "yarn dlx", "bunx"),
+        *("ionice -c 3", "ionice -c3 nice", "systemd-run --user --wait", "setarch -R", "linux64"),
+        *("corepack pnpm exec", "pipx run", "mise x --", "pyenv exec", "rustup run stable"),
+        *("nvm exec 22", "dotenvx run --", "npx lerna exec --", "gtimeout 5", "uclampset -m 1"),
+    ],
+)
 def test_a_program_that_runs_some_of_its_words_is_looked_through(program):
     found = parsed(f"{program} rm -rf x").commands
     assert "rm -rf x" in [each.shown for each in found if each.role == "carried"]
@@ -123,6 +132,9 @@ def test_a_list_is_one_command_that_no_shell_reads():
             "ssh host",
             "ssh host 'a (b'",
             "sudo $X",
+            "npx -c 'rm x'",
+            "npx -p a --call 'rm x'",
+            "npm exec -c 'rm (x'",
         ),
     ],
 )

@@ -488,6 +488,8 @@ PLACED = [
     "npm run evil",
     "npm run-script evil",
     "npm exec evil",
+    "npm init evil",
+    "npm create evil",
     "npm x evil",
     "npm test",
     "npm start",
