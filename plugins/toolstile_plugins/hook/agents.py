@@ -72,6 +72,12 @@ class Event:
     transcript: str = ""
 
     @property
+    def folder(self) -> str:
+        """The directory in which its command runs."""
+        given = self.arguments.get("dir_path") or self.arguments.get("directory")
+        return os.path.join(self.cwd, str(given)) if given else self.cwd  # noqa: PTH118 - as text
+
+    @property
     def place(self) -> Place:
         """The place of its call."""
         return self.session, self.agent, self.id

@@ -64,6 +64,7 @@ from toolstile_plugins.hook.watch import FILES, TURN, WatchedFiles, turn_of
 from toolstile_plugins.inbox import Inbox
 from toolstile_plugins.inbox.inbox import told_later
 from toolstile_plugins.inbox.resumption import Due, claimed
+from toolstile_plugins.rules.shell.policy import MOVED
 from toolstile_plugins.undo import UndoStore
 
 log = logging.getLogger("toolstile.hook")
@@ -234,8 +235,9 @@ class Helper:
     async def _before(self, agent: Agent, event: Event) -> Decision:
         # Gemini CLI has no ids, and a later call with the same arguments is another call.
         id_ = "/".join(event.place) if event.given_id else new_id()
-        turn = {TURN: event.turn} if event.turn else {}
-        call = ToolCall(event.tool, event.arguments, id=id_, provider_id=event.given_id, meta=turn)
+        meta: dict[str, Any] = {TURN: event.turn} if event.turn else {}
+        meta[MOVED] = self._protection.moved(event)
+        call = ToolCall(event.tool, event.arguments, id=id_, provider_id=event.given_id, meta=meta)
         tools = self._executor(agent, event)
         waits = _question_of(tools, call)
         if isinstance(waits, str):
@@ -279,7 +281,7 @@ class Helper:
             turn = turn_of(event.turn) if event.turn else 0
             note: dict[str, Any] = {"id": id_, "tool": event.tool, "provider_id": event.given_id}
             note |= {"session_id": event.session, "turn": turn}
-            begun = sandboxed(begun, self._workspace, event.cwd, note)
+            begun = sandboxed(begun, self._workspace, event.folder, note)
         begun = agent.noting(event.tool, begun)
         if begun == event.arguments:
             return None

@@ -190,6 +190,10 @@ class Protection:
         faults = (self._fault_of_line(line, event) for line in _lines_of(event))
         return next(filter(None, faults), None)
 
+    def moved(self, event: Event) -> bool:
+        """Tell whether a command runs outside of the workspace's own directory."""
+        return _resolved(event.folder, "") != self._workspace
+
     def _fault_of_line(self, line: str, event: Event) -> str | None:
         plain = _QUOTES.sub("", line)
         lines = _BETWEEN.split(plain)
@@ -197,7 +201,7 @@ class Protection:
             return _COMMAND
         if event.types and any(_is_shell(each.split()) for each in lines):
             return _TYPED
-        folders = [event.cwd]
+        folders = [event.folder]
         for words, writes in (*_plainly(lines), *_parsed(line)):
             if self._decides(words):
                 return _COMMAND

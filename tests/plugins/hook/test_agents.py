@@ -133,3 +133,9 @@ def test_a_command_of_codex_tells_its_failure(line: str, failed: str | None) -> 
     assert event.error == failed
     assert bool(done.returncode) == (failed is not None)
     assert codex.noting("apply_patch", {"patch": "x"}) == {"patch": "x"}
+
+
+def test_a_command_of_gemini_runs_in_the_directory_that_it_names() -> None:
+    given = {"command": "git status", "dir_path": "evil"}
+    assert event("BeforeTool", tool_input=given, cwd="/work").folder == "/work/evil"
+    assert event("BeforeTool", cwd="/work").folder == "/work"

@@ -532,3 +532,20 @@ def test_an_undo_is_recorded_while_the_helper_writes_the_record(ruled: Workspace
     assert ruled.helper == helper is not None
     calls = json.loads(ruled.command("status", "--json").stdout.splitlines()[0])["calls"]
     assert [call["tool"] for call in calls] == ["bash", "undo_calls"]
+
+
+def test_a_command_in_another_directory_is_judged_as_after_a_cd(ruled: Workspace) -> None:
+    pytest.importorskip("tree_sitter_bash")
+    policy = '[[policies]]\nkind = "command"\ntools = ["Bash"]\npreset = "developer"\n'
+    ruled.configure(f"{ruled.rules()}\n{policy}")
+    places = {"root": str(ruled.folder), "evil": str(ruled.folder / "evil")}
+    verdicts = {
+        (line, name): ruled.bash(line, cwd=places[name]).get("permissionDecision")
+        for line in ("cd evil && git status", "git status", "pytest")
+        for name in places
+    }
+    assert [place for place, verdict in verdicts.items() if verdict is not None] == [
+        ("cd evil && git status", "root"),
+        ("cd evil && git status", "evil"),
+        ("git status", "evil"),
+    ]

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final, Literal
 
 from toolstile_hookspecs import (
@@ -29,6 +29,9 @@ from toolstile_plugins.rules.shell.presets import PRESETS
 from toolstile_plugins.rules.shell.programs import OPTIONS, uncovered
 from toolstile_plugins.rules.shell.scanner import ASSIGNMENT, SimpleCommand, Word
 from toolstile_plugins.rules.values import arguments_of, properties_of
+
+MOVED: Final = "command.moved"
+"""The meta of a call whose command runs outside of the workspace's own directory."""
 
 Preset = Literal["read-only", "developer", "careful"]
 Verdict = Literal["allow", "ask", "deny"]
@@ -268,13 +271,19 @@ class CommandPolicy(SelectingPolicy):
     def _rest(self) -> Verdict:
         return self.otherwise or ("deny" if self.preset == "read-only" else "ask")
 
-    def judge(self, line: str | Sequence[str], variables: Sequence[str] = ()) -> list[Judgement]:
-        """Return the verdict on each command of a line, with `NAME=value` of its environment."""
+    def judge(
+        self, line: str | Sequence[str], variables: Sequence[str] = (), *, moves: bool = False
+    ) -> list[Judgement]:
+        """Return the verdict on each command of a line, with `NAME=value` of its environment.
+
+        `moves` says that the line runs outside of the workspace's own directory.
+        """
         if isinstance(line, str):
             read, shown = parsed(line, tuple(variables)), line
         else:
             read, shown = listed(line, variables), shlex.join(line)
-        moves = any(each.words[:1] in {(Word("cd"),), (Word("pushd"),)} for each in read.commands)
+        cds = ((Word("cd"),), (Word("pushd"),))
+        moves = moves or any(each.words[:1] in cds for each in read.commands)
         judged = ((each, self._verdict(each, moves=moves)) for each in read.commands)
         found = [Judgement(each.shown, *verdict) for each, verdict in judged if verdict is not None]
         if read.unknown:
@@ -320,12 +329,14 @@ class CommandPolicy(SelectingPolicy):
             return PolicyDecision.deny(told)
         variables = mapping(arguments.get(self.environment))
         assigned = [f"{name}={value}" for name, value in variables.items()]
+        moves = bool(context.tool_call and context.tool_call.meta.get(MOVED))
+        judge = partial(self.judge, variables=assigned, moves=moves)
         if more := arguments.get(self.arguments):
             # It is not known whether a shell joins and reads the words.
             whole = [*map(str, (*(words or [line]), *(items(more) or [more])))]
-            found = [*self.judge(whole, assigned), *self.judge(" ".join(whole), assigned)]
+            found = [*judge(whole), *judge(" ".join(whole))]
         else:
-            found = self.judge(line if isinstance(line, str) else [*map(str, words)], assigned)
+            found = judge(line if isinstance(line, str) else [*map(str, words)])
         worst = strictest(found)
         if worst == "allow":
             # Because of its reason, it counts as more than no objection.

@@ -43,8 +43,8 @@ WRAPPERS: Final[Mapping[str, str]] = {
 
 # These run some of their words, or a script from elsewhere or in another language.
 _SCRIPTED: Final = (
-    "su fish csh tcsh nu elvish xonsh cmd powershell pwsh nix-shell chroot unshare nsenter parallel at batch eval"
-    " trap noglob nocorrect"
+    "su fish csh tcsh nu elvish xonsh cmd powershell pwsh nix-shell chroot unshare nsenter parallel"
+    " at batch eval trap noglob nocorrect"
 )
 _ALWAYS: Final = (
     f"{_SCRIPTED} sudo doas ssh runuser systemd-run flock watch busybox toybox strace ltrace script"
