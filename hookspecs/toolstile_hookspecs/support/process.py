@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import ContextDecorator, contextmanager, suppress
 from importlib import import_module
-from io import FileIO
+from io import BufferedWriter, FileIO
 from itertools import count
 from pathlib import Path
 from signal import SIGINT
@@ -220,6 +220,29 @@ def make_directory(directory: Path, mode: int = 0o777) -> None:
     directory.mkdir(mode, parents=True, exist_ok=True)
     for each in missing:
         sync_names(each.parent)
+
+
+@contextmanager
+def replaced(file: Path, mode: int = 0o600) -> Generator[BufferedWriter]:
+    """Yield a file that replaces another at the end, so that a crash never leaves half of it.
+
+    It has the mode of the old file, else `mode`. If the block raises, the old file stays.
+    """
+    with suppress(FileNotFoundError):
+        mode = file.stat().st_mode & 0o777
+    # Because a folder may hold a link of any foreseeable name, the new file's is random.
+    spare = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    try:
+        with spare.open("xb") as new:
+            os.fchmod(new.fileno(), mode)
+            yield new
+            new.flush()
+            # Else a loss of power may leave an empty file under the name.
+            os.fsync(new.fileno())
+        spare.replace(file)
+        sync_names(file.parent)
+    finally:
+        spare.unlink(missing_ok=True)
 
 
 def sync_names(directory: Path) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Collection, Generator, Iterable, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,7 +23,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.policies import RESERVED, record_of
-from toolstile_hookspecs.support.process import make_directory, sync_names, unshared
+from toolstile_hookspecs.support.process import make_directory, replaced, unshared
 
 # --- A lock beside a file
 
@@ -226,21 +224,8 @@ def replace_file(file: Path, text: str) -> None:
     Raises `ConfigurationError` if it cannot be written; the old file stays.
     """
     try:
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                # Else a loss of power may leave an empty file under the name.
-                os.fsync(handle)
-            if file.exists():
-                shutil.copymode(file, temporary)
-            Path(temporary).replace(file)
-            sync_names(file.parent)
-        except BaseException:
-            with suppress(OSError):
-                Path(temporary).unlink()
-            raise
+        with replaced(file) as new:
+            new.write(text.encode())
     except OSError as error:
         raise _unwritable(file, error) from error
 

@@ -56,7 +56,7 @@ from toolstile_plugins.hook.client import END, OWN, PASSED, folder_of, private
 from toolstile_plugins.hook.install import switches_off
 from toolstile_plugins.hook.open_calls import OpenCalls, ToolFailed
 from toolstile_plugins.hook.person import note_session
-from toolstile_plugins.hook.protection import Protection
+from toolstile_plugins.hook.protection import Protection, resolved
 from toolstile_plugins.hook.sandboxed import fault_of, sandboxed
 from toolstile_plugins.hook.settings import HookSettings
 from toolstile_plugins.hook.survey import note_call
@@ -236,7 +236,7 @@ class Helper:
         # Gemini CLI has no ids, and a later call with the same arguments is another call.
         id_ = "/".join(event.place) if event.given_id else new_id()
         meta: dict[str, Any] = {TURN: event.turn} if event.turn else {}
-        meta[MOVED] = self._protection.moved(event)
+        meta[MOVED] = resolved(event.folder, "") != self._workspace
         call = ToolCall(event.tool, event.arguments, id=id_, provider_id=event.given_id, meta=meta)
         tools = self._executor(agent, event)
         waits = _question_of(tools, call)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.support.process import replaced
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.hook.agents import AGENTS, Agent
 from toolstile_plugins.hook.client import private, state_folder
@@ -116,11 +117,8 @@ def write_settings(file: Path, text: str) -> None:
     """Replace the text of a file, at once and with its mode."""
     file = file.resolve()  # a link stays a link
     file.parent.mkdir(parents=True, exist_ok=True)
-    spare = file.with_name(f"{file.name}.toolstile")
-    spare.write_bytes(text.encode())
-    if file.exists():
-        spare.chmod(file.stat().st_mode)
-    spare.replace(file)
+    with replaced(file, 0o644) as new:  # all users read the settings of a machine
+        new.write(text.encode())
 
 
 def write_hook(agent: Agent, file: Path, before: str | None, after: str) -> None:

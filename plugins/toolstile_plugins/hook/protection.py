@@ -180,7 +180,7 @@ class Protection:
     def _fault(self, tool: Tool[Any, Any], event: Event) -> str | None:
         for name, value in event.arguments.items():
             if use_of(name, []) == "path" and isinstance(value, str):
-                path = _resolved(event.cwd, value)
+                path = resolved(event.cwd, value)
                 writes = tool.category != "read"
                 if self._is_secret(path) or (
                     writes
@@ -189,10 +189,6 @@ class Protection:
                     return _REFUSED.format(tool=event.tool, path=value)
         faults = (self._fault_of_line(line, event) for line in _lines_of(event))
         return next(filter(None, faults), None)
-
-    def moved(self, event: Event) -> bool:
-        """Tell whether a command runs outside of the workspace's own directory."""
-        return _resolved(event.folder, "") != self._workspace
 
     def _fault_of_line(self, line: str, event: Event) -> str | None:
         plain = _QUOTES.sub("", line)
@@ -210,7 +206,7 @@ class Protection:
                 if self._is_secret(path) or ((writes or not _reads(words)) and self.names(path)):
                     return _REFUSED.format(tool=event.tool, path=word)
             if words[:1] in (["cd"], ["pushd"]) and len(words) > 1:
-                folders.append(str(_resolved(folders[-1], words[1])))
+                folders.append(str(resolved(folders[-1], words[1])))
         return None
 
     def _decides(self, words: Sequence[str]) -> bool:
@@ -337,7 +333,8 @@ def _in_repository(path: Path) -> bool:
     return beside or _REPOSITORY.fullmatch(str(path)) is not None
 
 
-def _resolved(cwd: str, text: str) -> Path:
+def resolved(cwd: str, text: str) -> Path:
+    """Return the file or folder that a text means in a directory, without links."""
     return Path(os.path.realpath(os.path.join(cwd, os.path.expanduser(text))))  # noqa: PTH111, PTH118
 
 
@@ -362,10 +359,10 @@ def _paths(cwd: str, word: str) -> Iterator[Path]:
     word = re.sub(r"\$\{?HOME\}?|^~(?=/|$)", lambda _: os.path.expanduser("~"), word)  # noqa: PTH111
     word = re.sub(r"\$\{?PWD\}?", lambda _: cwd, word)
     pattern = re.sub(r"\{[^/]*\}|\$\w+|\$$", "*", word)
-    yield _resolved(cwd, word)
+    yield resolved(cwd, word)
     if pattern.strip("*./") and any(char in pattern for char in "*?["):
         for found in glob.iglob(pattern, root_dir=cwd, include_hidden=True):  # noqa: PTH207 - relative
-            yield _resolved(cwd, found)
+            yield resolved(cwd, found)
 
 
 def _reads(words: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from toolstile_hookspecs import Filesystem, Tool, ToolContext, hookimpl
+from toolstile_hookspecs import NOTICE, Filesystem, Tool, ToolContext, hookimpl
 from toolstile_hookspecs.codecs import dumped, loaded
 from toolstile_hookspecs.execution.undo import UNDO_TOOL, UndoNote
 from toolstile_hookspecs.support.event_loop import is_on_loop
@@ -66,7 +66,6 @@ class WatchedFiles:
 
     Attributes:
         status: The reason if commands cannot be put back, else empty.
-        reports: A text for each call that an ended process has left open.
         clients: The processes of hooks that wait for an answer.
     """
 
@@ -93,8 +92,9 @@ class WatchedFiles:
         self.files = VirtualFilesystem(store)
         self.contents = Contents(store, self.root, state / "states.sqlite", undo.settings)
         why = "the process that watched it was ended"
-        left = [HeldCall(self, call).leave(why) for call in self.contents.open_calls()]
-        self.reports = [text for text in left if text]
+        for call in self.contents.open_calls():
+            if text := HeldCall(self, call).leave(why):
+                log.warning(text, extra=NOTICE)
 
     def close(self) -> None:
         """Close its files."""

@@ -274,12 +274,12 @@ def test_where_one_policy_could_not_be_kept_no_other_has_counted_the_call(tmp_pa
     prompt = Prompt.of("t", "t", [MarkdownSection(key="s", title="S", tools=[step("lint")])])
     with Host(discover=False, policies=policies) as host, host.executor(prompt=prompt) as tools:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("toolstile.policies.persistence.tempfile.mkstemp", full)
+            patch.setattr("toolstile.policies.persistence.replaced", full)
             assert "could not be kept" in tools.dispatch(ToolCall("lint")).text
         assert tools.dispatch(ToolCall("lint")).success
 
 
-def full(**_: Any) -> None:
+def full(_: Any) -> None:
     raise OSError(28, "No space left on device")
 
 

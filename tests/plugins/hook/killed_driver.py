@@ -7,6 +7,7 @@ kills at one, and `FOLDER random ROUNDS SEED` at random instants.
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import signal
@@ -151,9 +152,14 @@ def life(  # noqa: C901 - both ends of a connection
 
 def checked(folder: Path, numbers: set[int]) -> tuple[int, list[str]]:
     """Open the workspace as the next process does; return the number, and its reports."""
+    reports: list[str] = []
+    log = logging.getLogger("toolstile.hook")
+    log.propagate = False
+    log.handlers = [logging.Handler()]
+    log.handlers[0].emit = lambda record: reports.append(record.getMessage())
     desk = AgentDesk(folder)
     try:
-        number, reports = check(desk, numbers), list(desk.files.reports)
+        number = check(desk, numbers)
         if reports:
             # What is reported can be undone as a whole.
             (note,) = [each for each in desk.files.undo.notes() if each.id in reports[0]]

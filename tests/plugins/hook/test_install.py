@@ -13,7 +13,7 @@ import pytest
 from tests.plugins.hook.hooked import Workspace
 
 from toolstile_plugins.hook.agents import AGENTS, ClaudeCode
-from toolstile_plugins.hook.install import with_hook, without_hook
+from toolstile_plugins.hook.install import with_hook, without_hook, write_settings
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +48,18 @@ def uninstall(workspace: Workspace, *words: str) -> str:
 
 def hooks_in(file: Path) -> dict[str, Any]:
     return json.loads(file.read_text())["hooks"]
+
+
+def test_a_planted_link_leads_nowhere(tmp_path: Path) -> None:
+    file, other = tmp_path / "settings.json", tmp_path / "other"
+    other.write_text("mine")
+    (tmp_path / "settings.json.toolstile").symlink_to(other)
+    write_settings(file, "{}")
+    assert (file.read_text(), other.read_text()) == ("{}", "mine")
+    assert file.stat().st_mode & 0o777 == 0o644
+    file.chmod(0o640)
+    write_settings(file, "[]")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("[]", 0o640)
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)

@@ -331,7 +331,10 @@ class TestUnknown:
                 os.kill(process, signal.SIGKILL)
 
     def test_calls_that_an_ended_process_has_left(
-        self, desk: AgentDesk, make_desk: Callable[..., AgentDesk]
+        self,
+        desk: AgentDesk,
+        make_desk: Callable[..., AgentDesk],
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         made: list[AgentDesk] = []
 
@@ -343,7 +346,7 @@ class TestUnknown:
         desk.tools.dispatch(ToolCall("Bash", {"command": "?"}), using=run)
         (again,) = made
 
-        (report,) = again.files.reports
+        (report,) = caplog.messages
         assert report.startswith("Nothing of bash (")
         assert "because the process that watched it was ended. changed.txt changed" in report
         assert not again.files.contents.open_calls()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -16,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import BaseModel, ValidationError
 
 from toolstile_hookspecs import ConfigurationError, PolicyDecision, Tool, ToolContext, ToolResult
+from toolstile_hookspecs.support.process import replaced
 from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.mcp.gateway.errors import one_line
@@ -76,18 +75,9 @@ class Pins:
             for server, tools in servers.items()
         }
         make_directory_of(self.path)
-        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                held = {"format": "toolstile.mcp", "version": 1, "servers": plain}
-                json.dump(held, file, indent=1, sort_keys=True)
-                file.flush()
-                # Else a loss of power may leave an empty file under the name.
-                os.fsync(file.fileno())
-            Path(name).replace(self.path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        held = {"format": "toolstile.mcp", "version": 1, "servers": plain}
+        with replaced(self.path) as file:
+            file.write(json.dumps(held, indent=1, sort_keys=True).encode())
 
     def _unreadable(self, why: str) -> ConfigurationError:
         return ConfigurationError(

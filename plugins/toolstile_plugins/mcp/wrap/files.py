@@ -9,11 +9,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import ConfigurationError, HostHandle, StatusPart
-from toolstile_hookspecs.support.process import make_directory
+from toolstile_hookspecs.support.process import make_directory, replaced
 from toolstile_plugins.cli_support import needing
 from toolstile_plugins.dialects.parse import items
 from toolstile_plugins.inbox.cli import wrapped
@@ -146,17 +144,10 @@ def content_of(named: Path) -> tuple[Path, bytes]:
 def _write(file: Path, now: bytes, content: bytes) -> None:
     """Write a file that still has its content of now, whole or not at all."""
     try:
-        # Because a folder may hold a link of any foreseeable name, the new file's is random.
-        handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-        try:
-            with os.fdopen(handle, "wb") as new:
-                new.write(content)
-            shutil.copystat(file, name)
+        with replaced(file) as new:
+            new.write(content)
             if file.read_bytes() != now:
                 raise ConfigurationError(f"{file} was changed meanwhile. Run the command again.")
-            Path(name).replace(file)
-        finally:
-            Path(name).unlink(missing_ok=True)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tomllib
 from pathlib import Path
 
@@ -233,10 +232,10 @@ def test_an_edit_meanwhile_is_kept(run, place, monkeypatch):
     file = place("mcp.json", CURSOR)
     changed = CURSOR.replace("npx", "uvx")
 
-    def copystat(*_):
+    def fchmod(*_):
         file.write_text(changed)
 
-    monkeypatch.setattr(shutil, "copystat", copystat)
+    monkeypatch.setattr(os, "fchmod", fchmod)
     assert "was changed meanwhile" in run("wrap", "--in", str(file), status=2)
     assert file.read_text() == changed
     assert [each.name for each in file.parent.glob(".mcp*")] == []
