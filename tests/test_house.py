@@ -140,10 +140,10 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 CORE_LINES = 3636 + 165
 """The second number is for transactions, cards, children, undo, and the hook of `status`."""
 MAX_LINES = {
-    "toolstile_hookspecs": 17784 + 533,
-    "toolstile": 19835 + 1584,
+    "toolstile_hookspecs": 17784 + 556,
+    "toolstile": 19820 + 1584,
     "toolstile_cli": 5845 + 69,
-    "toolstile_plugins": 55337 + 1980 + 6837 + 115,
+    "toolstile_plugins": 55340 + 1980 + 6837 + 115,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

@@ -137,5 +137,5 @@ def test_a_command_of_codex_tells_its_failure(line: str, failed: str | None) -> 
 
 def test_a_command_of_gemini_runs_in_the_directory_that_it_names() -> None:
     given = {"command": "git status", "dir_path": "evil"}
-    assert event("BeforeTool", tool_input=given, cwd="/work").folder == "/work/evil"
-    assert event("BeforeTool", cwd="/work").folder == "/work"
+    assert event("BeforeTool", tool_input=given, cwd="/project").folder == "/project/evil"
+    assert event("BeforeTool", cwd="/project").folder == "/project"
