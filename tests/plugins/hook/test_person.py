@@ -38,6 +38,8 @@ def installed(hooked: Workspace) -> Workspace:
         ("approvals --json list", False),
         ("approvals approve 0123 --reason list", True),
         ("undo --list", False),
+        ("mcp --http 127.0.0.1:0", False),
+        ("mcp --http 127.0.0.1:0 --console", True),
         ("undo --last", True),
         ("ledger show x", False),
         ("ledger resolve show --done", True),
