@@ -13,6 +13,7 @@ from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import StatusPart, ToolSelector, ToolstileError
 from toolstile_hookspecs.support.text import printable
+from toolstile_plugins.rules.governing import rules_over
 from toolstile_plugins.screen import show_line
 
 HOOK: Final = "toolstile_status"
@@ -44,13 +45,7 @@ def _governed(host: Host) -> Iterator[StatusPart]:
     selectors: dict[str, ToolSelector | None] = {
         policy.name: getattr(policy, "selector", None) for policy in host.policies
     }
-    tools = [
-        {
-            "tool": tool.name,
-            "rules": [name for name, its in selectors.items() if its is None or its.selects(tool)],
-        }
-        for tool in host.catalog
-    ]
+    tools = [{"tool": tool.name, "rules": rules_over(host, tool)} for tool in host.catalog]
     told = f"Tools: {len(tools)}; `toolstile tools` lists them."
     yield StatusPart("tools", tools, [told] if tools else [])
     rules, lines = list[dict[str, Any]](), list[str]()
