@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -138,14 +138,14 @@ class Recording:
     transactions: tuple[RecordedTransaction, ...] = ()
 
     @classmethod
-    def load(cls, path: str | Path) -> Recording:
-        """Read a record, without an incomplete last line.
+    def load(cls, path: str | Path, newest: int | None = None) -> Recording:
+        """Read a record, or its newest calls, without an incomplete last line.
 
         Raises:
             RecordError: It cannot be read, is not a record, or was changed.
         """
         reader = Reader(Path(path))
-        calls = tuple(reader)
+        calls = tuple(deque(reader, newest))
         ends = tuple(reader.transactions)
         return cls(reader.path, calls, reader.torn, tuple(reader.lost), ends)
 

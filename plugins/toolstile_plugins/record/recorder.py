@@ -32,7 +32,7 @@ from toolstile_hookspecs.support.process import make_directory
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.reader import Recording
-from toolstile_plugins.record.replayer import Replayer, registered
+from toolstile_plugins.record.replayer import APART, Replayer, registered
 from toolstile_plugins.record.schema import FORMAT, VERSION, RecordError, RecordInUseError
 from toolstile_plugins.record.serialize import Fields, fields_of, joined, request_of, written
 from toolstile_plugins.record.settings import RecordSettings
@@ -74,6 +74,8 @@ class Recorder:
         self._write(event, changes)
 
     def _write(self, event: ToolInvoked, changes: str | SnapshotError, diff: str = "") -> None:
+        if APART.get():
+            return
         lost = self._taken() if self._lost else 0
         try:
             fields = fields_of(event, changes, diff)
@@ -98,6 +100,8 @@ class Recorder:
     @hookimpl
     def toolstile_transaction(self, event: TransactionEnded) -> None:
         """Write the end of a transaction."""
+        if APART.get():
+            return
         names = ("id", "title", "status", "calls", "reason", "reruns")
         said = {name: getattr(event, name) for name in names}
         said |= {"session": event.session_id, "parent": event.parent_id}

@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -205,6 +206,8 @@ class _StandIn(ReplayedResult):
     """Stands for a result that a person, asked after the call ran, did not let be kept."""
 
 
+APART: Final = ContextVar("apart", default=False)
+"""True where calls are replayed apart from the host's other calls, and are not recorded."""
 FROM_RECORD: Final = "record.replayed"
 """The attribute of a call that a record answers; a call that a ledger answers lacks it."""
 
@@ -221,6 +224,7 @@ class Replayer:
             Each recorded call answers once.
         only: The tools that are answered for; the handlers of others run. None for all.
         approves: Whether questions are approved that the record has no answer to.
+        apart: Whether only calls are answered whose context has `APART`; for a host with others.
 
     Attributes:
         session: The recorded session whose calls are being made, None for any. Refusals and
@@ -237,11 +241,13 @@ class Replayer:
         strict: bool = False,
         only: Collection[str] | None = None,
         approves: bool = False,
+        apart: bool = False,
     ) -> None:
         self.recording = recording
         self.session: str | None = None
         self._only = only
         self._approves = approves
+        self._apart = apart
         calls = answering(recording, only)
         ran = [entry for entry in calls if has_run(entry.call)]
         self._answers = RecordedAnswers(ran, strict=strict)
@@ -261,6 +267,8 @@ class Replayer:
     @hookimpl(tryfirst=True)
     def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
         """Refuse arguments again that did not fit, if the record masks them."""
+        if self._apart and not APART.get():
+            return
         with self._lock:
             for entry in self._of_session(self._refused.named(call.id)):
                 said = entry.call
@@ -277,7 +285,8 @@ class Replayer:
         self, tool: Tool[Any, Any], params: Any, context: ToolContext
     ) -> Replay | ToolResult[Any] | None:
         """Answer in the handler's place."""
-        if self._only is not None and tool.name not in self._only:
+        is_others = self._apart and not APART.get()
+        if is_others or (self._only is not None and tool.name not in self._only):
             return None
         context.set_attribute(FROM_RECORD, True)  # noqa: FBT003 - its value
         shown = _shown(tool, params, context)

@@ -63,9 +63,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "list recorded calls that the policies would decide differently; no handler runs",
         ("calls.jsonl", "list the changes by policy and tool"),
         ("records", "test on all records of a folder"),
+        ("records --save records.backtest.json", "save the result, and show it in the console"),
     )
     backtest.add_argument(
         "records", type=Path, nargs="+", metavar="RECORD", help="records, or folders of them"
+    )
+    backtest.add_argument(
+        "--save",
+        type=Path,
+        metavar="FILE",
+        help="also write the result to a JSON file; the console shows RECORD.backtest.json",
     )
 
 

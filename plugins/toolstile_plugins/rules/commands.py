@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
@@ -35,9 +36,11 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.execution.options import PolicyAnswer
+from toolstile_hookspecs.support.process import replaced
 from toolstile_hookspecs.support.text import counted, printable, suggest
+from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.record.reader import Recording, records_in
-from toolstile_plugins.record.replayer import Comparison, Replayer, registered, replayed
+from toolstile_plugins.record.replayer import APART, Comparison, Replayer, registered, replayed
 from toolstile_plugins.record.schema import Decision as RecordedDecision
 from toolstile_plugins.rules.shell.policy import policies_of, strictest
 from toolstile_plugins.screen import Cell, Screen
@@ -292,7 +295,10 @@ class Change:
 
 @dataclass(slots=True)
 class Report:
-    """The changes that a backtest found, by tool, policy and verdicts, and the number of calls."""
+    """The changes that a backtest found, by tool, policy and verdicts, and the number of calls.
+
+    It grows while the backtest runs.
+    """
 
     calls: int = 0
     _found: dict[tuple[str, str, str, str], Change] = field(
@@ -321,20 +327,88 @@ class Report:
         self._found[key] = replace(known, calls=known.calls + 1)
 
 
-def backtest(host: HostHandle, paths: Iterable[Path]) -> Report:
+class SavedBacktest(BaseModel):
+    """The result of a backtest in a file: when it ended, its calls, and the changes.
+
+    Example:
+        >>> SavedBacktest.load(Path("calls.jsonl.backtest.json")).changes  # doctest: +SKIP
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    format: Literal["toolstile.backtest"] = "toolstile.backtest"
+    version: Literal[1] = 1
+    at: datetime
+    calls: int
+    changes: tuple[Change, ...]
+
+    @classmethod
+    def load(cls, path: Path) -> SavedBacktest | None:
+        """Return the result in a file, None without a file; `ConfigurationError` for another."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError) as error:
+            raise ConfigurationError(
+                f"{path} cannot be read as the result of a backtest ({type(error).__name__}). "
+                "Remove it, and run the backtest again."
+            ) from error
+
+    def save(self, path: Path) -> None:
+        """Write the file, whole or not at all; raise `ConfigurationError` if that fails."""
+        try:
+            make_directory_of(path)
+            with replaced(path) as file:
+                file.write(f"{self.model_dump_json(indent=1)}\n".encode())
+        except OSError as error:
+            told = f"The result cannot be saved as {path}: {error.strerror}. Name another file."
+            raise ConfigurationError(told) from error
+
+
+def backtest(
+    host: HostHandle,
+    paths: Sequence[Path],
+    report: Report | None = None,
+    *,
+    newest: int | None = None,
+) -> Report:
     """Make recorded calls again, and return the changed decisions of the policies.
 
-    Results come from the record, and no handler runs. A question that was not asked then is
-    approved, so that the calls behind it proceed as they did. Raises `RecordError` for an
-    unreadable record.
+    Results come from the record, no handler runs, and the host's other calls are left alone. A
+    question that was not asked then is approved, so that the calls behind it proceed as they did.
+
+    Args:
+        host: The host with the policies.
+        paths: The records, the oldest first.
+        report: The report to fill in; a new one by default.
+        newest: The number of newest calls that are made; by default all.
+
+    Raises:
+        RecordError: A record cannot be read.
     """
-    report = Report()
-    for path in paths:
-        recording = Recording.load(path)
-        replayer = Replayer(recording, approves=True)
-        for comparison in replayed(host, recording, replayer):
-            report.add(path, comparison)
+    report = report or Report()
+    apart = APART.set(True)
+    try:
+        for recording in _newest(paths, newest):
+            replayer = Replayer(recording, approves=True, apart=True)
+            for comparison in replayed(host, recording, replayer):
+                report.add(recording.path, comparison)
+    finally:
+        APART.reset(apart)
     return report
+
+
+def _newest(paths: Sequence[Path], most: int | None) -> Iterator[Recording]:
+    if most is None:
+        yield from map(Recording.load, paths)
+        return
+    found = list[Recording]()
+    for path in reversed(paths):
+        if most > 0:
+            found.append(Recording.load(path, most))
+            most -= len(found[-1].calls)
+    yield from reversed(found)
 
 
 _STYLES: Final = {Verdict.ALLOW: "green", Verdict.ASK: "yellow", Verdict.DENY: "red", None: "dim"}
@@ -425,6 +499,9 @@ def _test(host: HostHandle, args: argparse.Namespace) -> int:
 def _backtest(host: HostHandle, args: argparse.Namespace) -> int:
     report = backtest(host, [path for place in args.records for path in records_in(place)])
     changes = report.changes
+    if args.save is not None:
+        now, found = host.clock.now(), tuple(changes)
+        SavedBacktest(at=now, calls=report.calls, changes=found).save(args.save)
     if args.out is not None:
         for change in changes:
             args.out.write(change.wire())

@@ -118,6 +118,15 @@ def test_a_rule_that_denies_more_than_it_did_is_found_by_its_name(
         "now": "deny",
         "calls": 1,
     }
+    saved = folder / "made" / "records.jsonl.backtest.json"
+    assert main([*command, "wide.toml", "--save", str(saved)]) == 1
+    result = json.loads(saved.read_text(encoding="utf-8"))
+    assert (result["format"], result["calls"], result["changes"]) == (
+        ("toolstile.backtest", 2, [change])
+    )
+    assert main([*command, "wide.toml", "--save", str(folder)]) == 2
+    assert "cannot be saved" in capsys.readouterr().err
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
 def test_what_cannot_be_read_is_told(folder: Path, capsys: pytest.CaptureFixture[str]):
