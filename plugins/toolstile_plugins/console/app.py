@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -22,6 +22,7 @@ from toolstile_plugins.console.calls import Calls
 from toolstile_plugins.console.feed import Feed, SharedFeed
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import HERE, Pages
+from toolstile_plugins.console.rules import Rules
 from toolstile_plugins.console.settings import ConsoleSettings
 from toolstile_plugins.console.stopping import Stopping
 from toolstile_plugins.console.waiting import Waiting
@@ -29,7 +30,9 @@ from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.record.settings import RecordSettings
 
-SECTIONS: Final = {section.path: section.title for section in (Waiting, Calls, Ledger)}
+if TYPE_CHECKING:
+    from toolstile_plugins.console.servers import Servers
+
 RECORD_FILES: Final = ("toolstile_plugins.record", "static")
 _OPENED_BEFORE: Final = (
     "This address was opened before, or is of an earlier start. Open the address that the console "
@@ -73,17 +76,25 @@ class Console:
             grants = tools.resources.get(InboxGrants, None)
             ledger = tools.resources.get(EffectLedger, None)
         self._access = access = Access(url, tell)
-        self._pages = Pages(access, SECTIONS, host.stops)
+        titles = dict[str, str]()
+        self._pages = Pages(access, titles, host.stops)
         record: RecordSettings | None = host.settings("record")
         records = [] if record is None else [record.file, record.folder]
         index = CallIndex([place for place in records if place is not None], settings.index)
         effects = Ledger(host, ledger, index, access, self._pages)
         person = person or user_of_process()
-        sections: list[Waiting | Calls | Ledger] = [
+        sections: list[Waiting | Calls | Ledger | Rules | Servers] = [
             Waiting(host, grants, person, access, self._pages),
             Calls(index, effects, self._pages),
             effects,
+            Rules(host, index, settings.backtest, access, self._pages),
         ]
+        if (gateway := host.state("mcp")) is not None:
+            # Because the MCP SDK is heavy, only a console with servers imports it.
+            from toolstile_plugins.console.servers import Servers
+
+            sections.append(Servers(gateway, access, self._pages))
+        titles |= {section.path: section.title for section in sections}
         rooms = [route for section in sections for route in section.routes()]
         rooms += Stopping(host, person, access, self._pages).routes()
         feeds: dict[str, Feed] = {}

@@ -9,7 +9,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -118,6 +118,9 @@ class Desk:
         port: int = 0,
         record: dict[str, str] | None = None,
         approve_by: str = "call",
+        *,
+        servers: dict[str, Any] | None = None,
+        policies: Sequence[Any] = (),
         **settings: Any,
     ) -> None:
         self.folder = folder
@@ -132,10 +135,12 @@ class Desk:
             "console": {"interval": 0.02},
             "record": record or {"file": str(folder / "calls.jsonl")},
             "ledger": {"path": str(folder / "ledger.db")},
+            "mcp": {"pins": str(folder / "pins.json"), "wait": 60, "servers": servers or {}},
         }
         given = {"approver": "inbox", "approve_diff": True, "approve_by": approve_by}
         given["plugins"] = plugins
-        self.host = stack.enter_context(Host(settings=Settings.model_validate(given), tools=TOOLS))
+        settings_ = Settings.model_validate(given)
+        self.host = stack.enter_context(Host(settings=settings_, tools=TOOLS, policies=policies))
         self.tools: Executor = stack.enter_context(self.host.executor(session_id="s"))
         self.inbox: Any = self.tools.resources.get(Inbox, None)
         self.port = port
@@ -266,6 +271,7 @@ def links(desk, visitor) -> dict[str, str]:
         "the ledger": "/ledger",
         "an unknown effect": f"/ledger/{unknown['hash']}",
         "an effect that is done": f"/ledger/{done['hash']}",
+        "rules": "/rules",
     }
 
 
