@@ -23,7 +23,7 @@ from tests.plugins.hook.agent_desk import AgentDesk, Failed
 from toolstile import ToolCall, ToolContext
 
 COMMAND = """
-    for f in a b c d; do echo {0} > $f.txt; done; sed -i s/.*/{0}/ sub/e.txt
+    for f in a b c d; do echo {0} > $f.txt; done; sed -i 's/.*/{0}/' sub/e.txt
     mv moving-* moving-{0}; mkdir -p made-{0}/x; echo {0} > made-{0}/x/y.txt; rm -rf made-{1}
     ln -sfn target-{0} link; chmod 7{2}0 run.sh
 """
