@@ -1,18 +1,24 @@
-"""Take screenshots of what people look at, and check them: `python tools/look.py [FOLDER]`.
+"""Take screenshots of what people look at, and check them: `python tools/look.py [FOLDER [PART]]`.
 
-The report of a session that a real host recorded is drawn in Chromium, at four widths, light and
-dark. The pictures go to FOLDER, by default `build/look`; look at them one by one. Exit status 1 if
-a page scrolls sideways, has text under 12 px, or axe finds a serious fault. Needs the group `test`
-and Chromium (on Debian: chromium).
+The report of a session that a real host recorded, each section of a console over that session, and
+pages of each kind of the built site (`zensical build`) are drawn in Chromium, at four widths, light
+and dark; PART is `report`, `console` or `site`. The pictures go to FOLDER, by default `build/look`;
+look at them one by one. Exit status 1 if a page scrolls sideways, has text under 12 px, or axe
+finds a serious fault. Needs the group `test` and Chromium (on Debian: chromium).
 """
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -35,12 +41,24 @@ WIDTHS: Final = (360, 800, 1280, 1920)
 SCHEMES: Final = ("light", "dark")
 SMALLEST: Final = 12
 """The size of the smallest text, in pixels."""
+SITE: Final = Path(__file__).parents[1] / "build/site"
+PAGES: Final = (
+    "index.html",
+    "start/coding-agent.html",
+    "how-to/approvals.html",
+    "concepts/life-of-a-call.html",
+    "reference/settings.html",
+    "compare.html",
+    "404.html",
+)
+"""A page of each kind."""
 PAUSE: Final = 0.3
 """The seconds that the person of the session thinks."""
 MOST_AMOUNT: Final = 100
 _TOO_SMALL: Final = """(least) => [...document.querySelectorAll("body *")].filter((each) =>
   [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim())
-  && each.checkVisibility() && parseFloat(getComputedStyle(each).fontSize) < least
+  && each.checkVisibility() && each.offsetWidth > 1
+  && parseFloat(getComputedStyle(each).fontSize) < least
 ).map((each) => each.outerHTML.slice(0, 120))"""
 
 
@@ -189,8 +207,10 @@ def faults_of(page: Any) -> list[str]:
     ]
 
 
-def look(browser: Any, address: str, name: str, folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Take pictures of a report, closed and with a call open; yield each name with its faults."""
+def look(
+    browser: Any, address: str, name: str, folder: Path, change: Callable[[Any], None] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """Take pictures of a page, and after a change of it; yield each name with its faults."""
     for width in WIDTHS:
         for scheme in SCHEMES:
             context = browser.new_context(
@@ -198,26 +218,117 @@ def look(browser: Any, address: str, name: str, folder: Path) -> Iterator[tuple[
             )
             page = context.new_page()
             page.goto(address)
-            for state in ("list", "call"):
-                if state == "call":
-                    page.locator(".row.call", has_text="put_file").first.click()
-                title = f"{name}-{state}-{width}-{scheme}"
-                page.screenshot(path=folder / f"{title}.png")
-                yield title, faults_of(page)
+            yield _shot(page, f"{name}-{width}-{scheme}", folder)
+            if change is not None:
+                change(page)
+                yield _shot(page, f"{name}-changed-{width}-{scheme}", folder)
             context.close()
 
 
-def main(folder: Path) -> int:
-    """Take all pictures; return the exit status."""
+def _shot(page: Any, title: str, folder: Path) -> tuple[str, list[str]]:
+    page.wait_for_timeout(200)  # colours and charts fade in
+    page.screenshot(path=folder / f"{title}.png")
+    return title, faults_of(page)
+
+
+def open_call(page: Any) -> None:
+    """Open a call of a report."""
+    page.locator(".row.call", has_text="put_file").first.click()
+
+
+# --- The site and the console
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Log no request."""
+
+
+@contextmanager
+def site() -> Iterator[str]:
+    """Serve the built site, and give its address."""
+    if not (SITE / "index.html").exists():
+        sys.exit(f"There is no site in {SITE}. Build it: zensical build.")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(SITE))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@contextmanager
+def console(folder: Path) -> Iterator[str]:
+    """Serve the console over a session, with a question that waits; give the address to open."""
+    record = record_session(folder)
+    plugins = {
+        "record": {"file": str(record)},
+        "vfs": {"root": str(folder / "files")},
+        "inbox": {"path": str(folder / "inbox" / "inbox.db"), "wait": "pending"},
+        "ledger": {"path": str(folder / "ledger.db")},
+    }
+    settings = Settings.model_validate({"approver": "inbox", "plugins": plugins})
+    with Host(settings=settings, tools=[pay, put_file]) as host, host.executor() as executor:
+        executor.dispatch(ToolCall("pay", {"to": "later", "amount": 20}))
+    config = folder / "toolstile.toml"
+    tables = [
+        f"[plugins.{name}]\n"
+        + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+        for name, table in plugins.items()
+    ]
+    config.write_text('approver = "inbox"\n' + "".join(tables), encoding="utf-8")
+    command = [sys.executable, "-m", "toolstile", "--config", config, "console", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
+        assert serving.stderr is not None
+        yield next(line.split()[-1] for line in serving.stderr if "http://" in line)
+        serving.terminate()
+
+
+def _look_at_console(browser: Any, address: str, folder: Path) -> Iterator[tuple[str, list[str]]]:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    page.wait_for_selector("nav a")
+    sections = page.eval_on_selector_all("nav a", "links => links.map((each) => each.href)")
+    addresses = {each.rpartition("/")[2] or "waiting": each for each in sections}
+    for section in {"calls", "sessions"} & addresses.keys():
+        page.goto(addresses[section])
+        addresses[section.removesuffix("s")] = page.locator("#list a, main a").first.evaluate(
+            "link => link.href"
+        )
+    for width in WIDTHS:
+        for scheme in SCHEMES:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            for name, place in addresses.items():
+                page.goto(place)
+                yield _shot(page, f"console-{name}-{width}-{scheme}", folder)
+    context.close()
+
+
+def main(folder: Path, part: str = "") -> int:
+    """Take all pictures, or those of one part; return the exit status."""
     folder.mkdir(parents=True, exist_ok=True)
     status = 0
-    with TemporaryDirectory() as place, chromium() as browser:
-        report = write_report(record_session(Path(place) / "session"))
-        for title, faults in look(browser, report.as_uri(), "report", folder):
+
+    def tell(found: Iterator[tuple[str, list[str]]]) -> None:
+        nonlocal status
+        for title, faults in found:
             print(title, *faults or ["ok"], sep="\n  ")
             status = 1 if faults else status
+
+    with TemporaryDirectory() as place, chromium() as browser:
+        if part in {"", "report"}:
+            report = write_report(record_session(Path(place) / "session"))
+            tell(look(browser, report.as_uri(), "report", folder, open_call))
+        if part in {"", "site"}:
+            with site() as address:
+                for page in PAGES:
+                    name = page.removesuffix(".html").replace("/", "-")
+                    tell(look(browser, f"{address}/{page}", f"site-{name}", folder))
+        if part in {"", "console"}:
+            with console(Path(place) / "console") as address:
+                tell(_look_at_console(browser, address, folder))
     return status
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/look")))
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/look"), *sys.argv[2:]))

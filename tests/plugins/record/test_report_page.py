@@ -167,7 +167,7 @@ def test_it_prints_with_its_rows_and_says_which_are_left_out(page: Any, report: 
 
 def test_it_is_read_by_everybody(browser: Any, report: str, tmp_path: Path) -> None:
     pytest.importorskip("axe_playwright_python.sync_playwright")
-    found = dict(look.look(browser, report, "report", tmp_path))
+    found = dict(look.look(browser, report, "report", tmp_path, look.open_call))
     assert len(found) == len(look.WIDTHS) * len(look.SCHEMES) * 2
     assert {title: faults for title, faults in found.items() if faults} == {}
     assert len([*tmp_path.glob("*.png")]) == len(found)
