@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +20,7 @@ from toolstile_hookspecs.execution.approvals import APPROVAL_BY
 from toolstile_hookspecs.execution.undo import UNDONE_CALLS
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.record.reader import Numbered, Reader, Selection
-from toolstile_plugins.record.schema import RecordedApproval, RecordedCall
+from toolstile_plugins.record.schema import RecordedApproval, RecordedCall, RecordedTransaction
 
 ROOM: Final = 4_500_000
 """The bytes of long texts in a page. If a record has more, its longest texts are cut."""
@@ -64,11 +64,27 @@ def _hash_of(text: str) -> str:
 def data_of(reader: Reader, selection: Selection) -> dict[str, Any]:
     """Return the selected calls of a record as JSON data for `timeline.js`."""
     entries = [*selection.of(reader)]
+    notes = ["The last line of the record is incomplete and left out."] if reader.torn else []
+    if lost := sum(gap.calls for gap in reader.lost):
+        notes.append(f"{counted(lost, 'call')} could not be recorded.")
+    approvals = reader.approvals.values()
+    data = timeline_of(entries, approvals, reader.transactions, notes, reader.path)
+    return {"title": reader.path.name, **data}
+
+
+def timeline_of(
+    entries: Sequence[Numbered],
+    approvals: Iterable[RecordedApproval],
+    transactions: Iterable[RecordedTransaction],
+    notes: Sequence[str],
+    path: Path,
+) -> dict[str, Any]:
+    """Return calls as JSON data for `timeline.js`, without a title; `path` is their record."""
     paths: dict[tuple[Stage, ...], int] = {}
     requests: dict[str, int] = {}
-    answers = _answers(entries, reader.approvals.values())
+    answers = _answers(entries, approvals)
     calls: list[dict[str, Any]] = []
-    for line, call in ((entry.line, entry.call) for entry in entries):
+    for place, (line, call) in enumerate((entry.line, entry.call) for entry in entries):
         said = _wire(line, call)
         if call.stages:
             said["path"] = paths.setdefault(tuple(stage for stage, _ in call.stages), len(paths))
@@ -76,16 +92,12 @@ def data_of(reader: Reader, selection: Selection) -> dict[str, Any]:
         if call.request:
             asked = "\n\n".join(turn.text for turn in call.request)
             said["request"] = requests.setdefault(asked, len(requests))
-        if (answer := answers.get(line)) is not None:
+        if (answer := answers.get(place)) is not None:
             said["answer"] = answer
         calls.append(said)
-    notes = ["The last line of the record is incomplete and left out."] if reader.torn else []
-    if lost := sum(gap.calls for gap in reader.lost):
-        notes.append(f"{counted(lost, 'call')} could not be recorded.")
-    if cut := _cut(calls, reader.path):
-        notes.append(f"{counted(cut, 'long text')} cut, so that the page stays small.")
+    if cut := _cut(calls, path):
+        notes = [*notes, f"{counted(cut, 'long text')} cut, so that the page stays small."]
     return {
-        "title": reader.path.name,
         "notes": notes,
         "paths": [list(path) for path in paths],
         "requests": list(requests),
@@ -93,7 +105,7 @@ def data_of(reader: Reader, selection: Selection) -> dict[str, Any]:
             end.model_dump(
                 mode="json", include={"id", "title", "status", "reason", "parent", "reruns"}
             )
-            for end in reader.transactions
+            for end in transactions
         ],
         "calls": calls,
     }
@@ -149,21 +161,21 @@ def _milliseconds(moment: datetime) -> float:
 def _answers(
     entries: Iterable[Numbered], approvals: Iterable[RecordedApproval]
 ) -> dict[int, dict[str, Any]]:
-    """Return by line the answers of people, with the seconds that each took."""
+    """Return by place the answers of people, with the seconds that each took."""
     by_call: dict[str, RecordedApproval] = {each.call: each for each in approvals if each.call}
     found: dict[int, dict[str, Any]] = {}
     waiting: dict[str, tuple[int, RecordedCall]] = {}
-    for line, call in ((entry.line, entry.call) for entry in entries):
+    for place, call in enumerate(entry.call for entry in entries):
         # The line of a call that waited has no answer; the line of the resumed call has it.
         if (asked := waiting.pop(call.id, None)) is not None and call.approval is not None:
             found[asked[0]] = _answer(call, by_call.get(call.id), asked[1])
         if call.status is Status.PENDING:
-            waiting[call.id] = line, call
+            waiting[call.id] = place, call
         elif call.approval is not None:
-            found[line] = _answer(call, by_call.get(call.id), asked and asked[1])
-    for line, call in waiting.values():
+            found[place] = _answer(call, by_call.get(call.id), asked and asked[1])
+    for place, call in waiting.values():
         if (answer := by_call.get(call.id)) is not None:
-            found[line] = _answer(call, answer, call)
+            found[place] = _answer(call, answer, call)
     return found
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -123,9 +123,9 @@ def toolstile_status(host: HostHandle) -> Iterator[StatusPart]:
     if host.catalog.get(UNDO_TOOL) is not None:
         # Late, because few hosts have the table.
         from toolstile_plugins.undo.calls import undoable
-        from toolstile_plugins.undo.commands import notes_of_today
+        from toolstile_plugins.undo.commands import standing
 
-        yield undoable(notes_of_today(host))
+        yield undoable(standing(host, since=datetime.now(UTC) - timedelta(days=1)))
 
 
 @hookimpl

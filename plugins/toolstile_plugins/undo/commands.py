@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,7 +78,7 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     if args.list:
         states = {note.id: "kept" for note in Undone(notes).standing()}
         with host.executor() as tools:
-            states |= {note.id: "owed" for note in some if _owes(tools.resources, note)}
+            states |= {note.id: "owed" for note in some if owes(tools.resources, note)}
         _list(store, some, states, args)
         return 0
     chosen = named(notes, args.calls) if args.calls else _chosen(some, args)
@@ -94,13 +94,19 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     return _undo(host, chosen, sessions.pop(), args)
 
 
-def notes_of_today(host: HostHandle) -> list[UndoNote]:
-    """Return the calls of the workspace, of the last day, that can be undone."""
+def standing(
+    host: HostHandle, session: str | None = None, since: datetime | None = None
+) -> list[UndoNote]:
+    """Return the calls of the workspace that are not undone, the newest first."""
     with host.executor() as tools:
         store = tools.resources.get(UndoStore)
     root: Path | None = getattr(host.settings("vfs"), "root", None)
-    notes = Undone(_known(host, store, None, datetime.now(UTC) - timedelta(days=1))).standing()
-    return [note for note in notes if root is None or store.is_in(note, root)]
+    notes = Undone(_known(host, store, session, since)).standing()
+    return [
+        note
+        for note in notes
+        if session in (None, note.session_id) and (root is None or store.is_in(note, root))
+    ]
 
 
 def _known(
@@ -163,7 +169,7 @@ def _undo(
         outcome = executor.undo(*ids, others=others)
         diff = executor.rehearsed() if args.dry_run else ""
         # The host has tried already.
-        owed = [note.id for note in chosen if _owes(executor.resources, note)]
+        owed = [note.id for note in chosen if owes(executor.resources, note)]
     if not outcome.success:
         # The log has the remedy of an operator already.
         tell(args, outcome.text, {"undone": [], "error": outcome.text})
@@ -176,7 +182,7 @@ def _undo(
     return FAILED if owed else 0 if undone else CONFLICT
 
 
-def _owes(resources: Any, note: UndoNote) -> bool:
+def owes(resources: Any, note: UndoNote) -> bool:
     """Return whether an effect outside of a call is still to be undone."""
     types = {type_name(each): each for each in resources.bindings}
     return any(

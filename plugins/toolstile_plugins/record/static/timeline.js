@@ -140,12 +140,12 @@ function timeline(place, given) {
   const head = el("header"), chart = el("div", { class: "chart" }), count = el("span", { role: "status", class: "count" });
   const sheet = el("div", { class: "sheet", role: "presentation" });
   const list = el("div", { class: "rows", role: "listbox", tabindex: 0, "aria-label": "Calls", onscroll: draw, onclick: clicked }, sheet);
-  const panel = el("aside", { class: "panel", tabindex: -1, "aria-label": "The chosen call", hidden: "" });
+  const panel = el("section", { class: "panel", tabindex: -1, "aria-label": "The chosen call", hidden: "" });
   const search = el("input", { type: "search", placeholder: "Search  /", "aria-label": "Search", oninput: later, autocomplete: "off" });
   const filters = el("form", { class: "filters", onsubmit: (event) => event.preventDefault() });
   const legend = el("p", { class: "legend" }, Object.entries(BARS).map(([kind, [title]]) => el("span", { class: kind }, title)),
     el("span", { class: "keys" }, ...["j", "k", "Enter", "/", "Esc"].map((key) => el("kbd", {}, key))));
-  place.append(head, chart, filters, legend, el("main", {}, list, panel));
+  place.append(head, chart, filters, legend, el("div", { class: "work" }, list, panel));
 
   let waiting;
   function later() {
@@ -162,6 +162,7 @@ function timeline(place, given) {
   }
 
   function show(fresh) {
+    const isTyping = document.activeElement === search, isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 5;
     data = fresh;
     root = treeOf(data);
     const { calls } = data, waits = calls.filter((call) => call.answer), gone = [];
@@ -186,13 +187,15 @@ function timeline(place, given) {
       tokens: tokens ? tokens.toLocaleString("en") : null,
     };
     head.replaceChildren(
-      el("p", { class: "mark" }, "Toolstile"), el("h1", {}, data.title),
+      ...data.title ? [el("p", { class: "mark" }, "Toolstile"), el("h1", {}, data.title)] : [],
       el("p", { class: "when" }, calls.length ? `${clock(root.at)} to ${clock(root.end)} UTC` : "No calls."),
       el("dl", {}, Object.entries(figures).filter(([, text]) => text !== null).map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text)))),
       ...data.notes.map((note) => el("p", { class: "fault" }, note)));
-    document.title = visible(`${data.title} · Toolstile`);
+    if (data.title) document.title = visible(`${data.title} · Toolstile`);
     overview();
     filter();
+    if (isTyping) search.focus();
+    if (isAtEnd && list.scrollTop) list.scrollTop = list.scrollHeight;
   }
 
   function overview() {
@@ -223,11 +226,11 @@ function timeline(place, given) {
   }
 
   function filter() {
-    const before = rows[chosen]?.node.call?.n;
+    const before = rows[chosen]?.node.call;
     rows = rowsOf(root, passes);
     const calls = rows.filter((row) => row.node.kind === "call" && row.own).length;
     count.textContent = `${calls.toLocaleString("en")} of ${data.calls.length.toLocaleString("en")} calls`;
-    chosen = before === undefined ? -1 : rows.findIndex((row) => row.node.call?.n === before);
+    chosen = before ? rows.findIndex(({ node: { call } }) => call?.n === before.n && call.id === before.id) : -1;
     redraw();
   }
 
