@@ -143,7 +143,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17784 + 556,
     "toolstile": 19820 + 1584,
     "toolstile_cli": 5840 + 69,
-    "toolstile_plugins": 55340 + 1980 + 6837 + 492,
+    "toolstile_plugins": 55340 + 1980 + 6837 + 492 + 684,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 
@@ -151,7 +151,7 @@ The second number is the share of what people can hold: transactions of several 
 one card for a turn, and children, because they are new. 2,600 lines were stated for all; the rest
 is to be cut. The third is the share of rules over commands, hooks of coding agents and `wrap`,
 for which 3,200 lines were stated; the rest is to be cut. The fourth is the share of the console's
-controls: stop and go, servers, rules.
+controls: stop and go, servers, rules. The fifth is that of its charts and sessions.
 """
 
 

@@ -19,10 +19,12 @@ from toolstile_plugins.approval.beside import person as user_of_process
 from toolstile_plugins.console.access import Access, guarded, read_form, signed_in
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.calls import Calls
+from toolstile_plugins.console.charts import Charts
 from toolstile_plugins.console.feed import Feed, SharedFeed
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import HERE, Pages
 from toolstile_plugins.console.rules import Rules
+from toolstile_plugins.console.sessions import Sessions
 from toolstile_plugins.console.settings import ConsoleSettings
 from toolstile_plugins.console.stopping import Stopping
 from toolstile_plugins.console.waiting import Waiting
@@ -83,9 +85,10 @@ class Console:
         index = CallIndex([place for place in records if place is not None], settings.index)
         effects = Ledger(host, ledger, index, access, self._pages)
         person = person or user_of_process()
-        sections: list[Waiting | Calls | Ledger | Rules | Servers] = [
+        sections: list[Waiting | Calls | Sessions | Ledger | Rules | Servers] = [
             Waiting(host, grants, person, access, self._pages),
             Calls(index, effects, self._pages),
+            Sessions(host, index, person, access, self._pages),
             effects,
             Rules(host, index, settings.backtest, access, self._pages),
         ]
@@ -97,6 +100,7 @@ class Console:
         titles |= {section.path: section.title for section in sections}
         rooms = [route for section in sections for route in section.routes()]
         rooms += Stopping(host, person, access, self._pages).routes()
+        rooms += Charts(host, index, self._pages).routes()
         feeds: dict[str, Feed] = {}
         for section in sections:
             news = section.news if isinstance(section, Calls) else None

@@ -9,15 +9,18 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
-from itertools import count
+from heapq import merge
+from itertools import count, groupby
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import finalize
 
 from toolstile_hookspecs import Status, TransactionStatus
 from toolstile_plugins.console.pages import id_of
+from toolstile_plugins.console.sums import Sum, Waited, sums_of
 from toolstile_plugins.record.reader import records_in
 from toolstile_plugins.record.schema import (
+    RecordedApproval,
     RecordedCall,
     RecordedTransaction,
     RecordError,
@@ -98,13 +101,25 @@ def read_on(path: Path, mark: Mark) -> tuple[Lines, Mark] | None:
         return lines, Mark(head[:end], end)
 
 
-def rows_of(path: Path, lines: Lines) -> list[Row]:
-    """Return the calls in lines of a record."""
-    rows: list[Row] = []
+Said = list[tuple[int, Any]]
+"""Lines of a record as JSON data, each with its place."""
+
+
+def said_in(lines: Lines) -> Said:
+    """Return the lines that are JSON data."""
+    found: Said = []
     for start, line in lines:
         # `toolstile record verify` names the damaged lines.
+        with suppress(ValueError):
+            found.append((start, plain_line(line)))
+    return found
+
+
+def rows_of(path: Path, lines: Said) -> list[Row]:
+    """Return the calls in lines of a record."""
+    rows: list[Row] = []
+    for start, said in lines:
         with suppress(ValueError, KeyError, TypeError, AttributeError):
-            said = plain_line(line)
             if said["kind"] == "call":
                 envelope = said["envelope"]
                 read = said.get("text", envelope.get("error", envelope.get("data")))
@@ -129,20 +144,15 @@ def rows_of(path: Path, lines: Lines) -> list[Row]:
     return rows
 
 
-def ends_of(lines: Lines) -> list[tuple[int, str, str]]:
-    """Return the ends of transactions in lines of a record: place, id and status."""
-    ends: list[tuple[int, str, str]] = []
-    for start, line in lines:
-        # Because few lines are such an end, others are not parsed again.
-        if b'"kind":"transaction"' in line:
-            with suppress(ValueError, KeyError, TypeError):
-                said = plain_line(line)
-                if said["kind"] == "transaction":
-                    ends.append((start, said["id"], said["status"]))
-    return ends
+def _noted(lines: Said, kind: str, *names: str) -> Iterator[tuple[object, ...]]:
+    """Yield the place and named fields of each line of a kind."""
+    for start, said in lines:
+        with suppress(KeyError, TypeError):
+            if said["kind"] == kind:
+                yield start, *(said[name] for name in names)
 
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _BLOCK: Final = 4 * 1024 * 1024
 """The bytes that are indexed at once, while other processes wait for the index."""
 _TABLES: Final = f"""
@@ -150,6 +160,9 @@ _TABLES: Final = f"""
     DROP TABLE IF EXISTS calls;
     DROP TABLE IF EXISTS files;
     DROP TABLE IF EXISTS ends;
+    DROP TABLE IF EXISTS answers;
+    DROP TABLE IF EXISTS sessions;
+    DROP TABLE IF EXISTS sums;
     CREATE TABLE files (
         id INTEGER PRIMARY KEY, path TEXT NOT NULL, name TEXT NOT NULL, head BLOB, read INTEGER
     );
@@ -159,6 +172,16 @@ _TABLES: Final = f"""
         PRIMARY KEY (file, start)
     ) WITHOUT ROWID;
     CREATE TABLE ends (id TEXT PRIMARY KEY, in_file INTEGER, at_start INTEGER, fate TEXT);
+    CREATE TABLE answers (call TEXT PRIMARY KEY, in_file INTEGER, at_start INTEGER, at TEXT);
+    CREATE TABLE sessions (
+        session TEXT, file INTEGER, name TEXT, number INTEGER, failed INTEGER, first TEXT,
+        last TEXT, PRIMARY KEY (session, file)
+    ) WITHOUT ROWID;
+    CREATE TABLE sums (
+        at INTEGER, kind TEXT, name TEXT, file INTEGER, number INTEGER, seconds REAL,
+        PRIMARY KEY (at, kind, name, file)
+    ) WITHOUT ROWID;
+    CREATE INDEX sessions_name ON sessions (name);
     CREATE INDEX calls_call ON calls (call);
     CREATE INDEX calls_ended ON calls (ended);
     CREATE INDEX calls_parent ON calls (parent) WHERE parent IS NOT NULL;
@@ -173,9 +196,26 @@ _ROWS: Final = (
     "LEFT JOIN ends ON ends.id = whole"
 )
 _END: Final = "SELECT path, at_start FROM ends JOIN files ON files.id = in_file WHERE ends.id = ?"
+_ANSWER: Final = (
+    "SELECT path, at_start FROM answers JOIN files ON files.id = in_file WHERE call = ?"
+)
 _OF_FILE: Final = "file = (SELECT id FROM files WHERE name = ?)"
 _NEAR: Final = f"{_OF_FILE} AND session = ?"
 _PLACE: Final = f"SELECT ended, file, start FROM calls WHERE {_OF_FILE} AND start = ?"  # noqa: S608
+_SUMS: Final = (
+    "SELECT at, kind, name, sum(number), total(seconds) FROM sums WHERE at >= ? GROUP BY 1, 2, 3"
+)
+_SESSIONS: Final = (
+    "SELECT session, name, sum(number), sum(failed), min(first), max(last) FROM sessions "
+    "WHERE ? IN ('', name) GROUP BY session HAVING (max(last), session) < (?, ?) "
+    "ORDER BY 6 DESC, 1 DESC LIMIT ?"
+)
+_LATEST: Final = "~"
+"""A text after every time."""
+_WAITED: Final = (
+    "SELECT status, ended FROM calls WHERE session = ? AND call = ? AND at < ? "
+    "ORDER BY at DESC LIMIT 1"
+)
 _LONG: Final = 18
 """More digits than a place in a file has."""
 
@@ -210,6 +250,25 @@ class Filter:
         for operator, moment in ((">=", self.since), ("<", self.until)):
             if moment is not None:
                 yield f"ended {operator} ?", _text_of(moment)
+
+
+class SessionRow(NamedTuple):
+    """A session in a list."""
+
+    session: str
+    name: str  # in addresses
+    calls: int
+    failed: int  # the number of calls that did not succeed
+    first: datetime  # the beginning of its first call
+    last: datetime  # the end of its last call
+
+    @property
+    def place(self) -> str:
+        """Its place in the list, from which the next page continues."""
+        return f"{_text_of(self.last)} {self.session}"
+
+    def wire(self) -> dict[str, object]:
+        return {**self._asdict(), "first": _text_of(self.first), "last": _text_of(self.last)}
 
 
 class CallIndex:
@@ -274,6 +333,38 @@ class CallIndex:
         between = f"{_NEAR} AND parent = ? AND start BETWEEN ? AND ? ORDER BY start"
         return self._rows(between, *place, *(last or [0]), row.start)
 
+    def sums(self, since: int) -> list[Sum]:
+        """Return the sums after a time, in seconds since 1970."""
+        return [Sum(*each) for each in self._read(_SUMS, since)]
+
+    def sessions(self, most: int, before: str = "", name: str = "") -> list[SessionRow]:
+        """Return at most `most` sessions, the newest first, or those before a place in the list.
+
+        The name selects one session.
+        """
+        last, _, session = (before or _LATEST).partition(" ")
+        return [
+            SessionRow(*row[:4], *map(datetime.fromisoformat, row[4:]))
+            for row in self._read(_SESSIONS, name, last, session, most)
+        ]
+
+    def newest_of(self, session: str, most: int) -> list[tuple[Path, RecordedCall]]:
+        """Return the newest whole calls of a session: in the order of a record, else by time."""
+        newest = "session = ? ORDER BY ended DESC, file DESC, start DESC LIMIT ?"
+        rows = sorted(self._rows(newest, session, most), key=lambda row: (row.path, row.start))
+        records = [[*own] for _, own in groupby(rows, key=lambda row: row.path)]
+        merged = merge(*records, key=lambda row: row.ended)
+        calls = ((row.path, _line_at(row.path, row.start)) for row in merged)
+        return [(path, call) for path, call in calls if isinstance(call, RecordedCall)]
+
+    def answer_to(self, call_id: str) -> RecordedApproval | None:
+        """Return the last answer to a call; None if no record has one."""
+        for path, start in self._file.read(_ANSWER, call_id):
+            answer = _line_at(Path(path), start)
+            if isinstance(answer, RecordedApproval) and answer.call == call_id:
+                return answer
+        return None
+
     def paths(self) -> list[Path]:
         """Return the records that exist."""
         found: list[Path] = []
@@ -290,11 +381,14 @@ class CallIndex:
         self._catch_up()
         return {path: mark for path, (_, mark) in _marks(self._file.read(_FILES)).items()}
 
-    def _rows(self, where: str, *values: object) -> list[Row]:
+    def _read(self, query: str, *values: object) -> list[Any]:
         if not self.places:
             return []
         self._catch_up()
-        found = self._file.read(f"{_ROWS} WHERE {where}", *values)
+        return self._file.read(query, *values)
+
+    def _rows(self, where: str, *values: object) -> list[Row]:
+        found = self._read(f"{_ROWS} WHERE {where}", *values)
         return [
             Row(
                 Path(path), start, call, tool, Status(told), datetime.fromisoformat(at), fate, *more
@@ -339,10 +433,28 @@ def _marks(files: Iterable[tuple[int, str, str, bytes, int]]) -> dict[Path, tupl
     return {Path(path): (file, Mark(head, end)) for file, path, _, head, end in files}
 
 
+_OF_FILES: Final = (
+    "files WHERE id", "calls WHERE file", "ends WHERE in_file", "answers WHERE in_file",
+    "sessions WHERE file", "sums WHERE file",
+)  # fmt: skip
+
+
 def _forget(connection: sqlite3.Connection, file: int) -> None:
-    connection.execute("DELETE FROM calls WHERE file = ?", (file,))
-    connection.execute("DELETE FROM ends WHERE in_file = ?", (file,))
-    connection.execute("DELETE FROM files WHERE id = ?", (file,))
+    for place in _OF_FILES:
+        connection.execute(f"DELETE FROM {place} = ?", (file,))  # noqa: S608 - of this module
+
+
+_ADD_SESSIONS: Final = """
+    INSERT INTO sessions
+    SELECT session, file, id_of(session), count(*), sum(status <> 'succeeded'), min(at), max(ended)
+    FROM calls WHERE file = ? AND start >= ? GROUP BY session
+    ON CONFLICT DO UPDATE SET number = number + excluded.number, failed = failed + excluded.failed,
+    first = min(first, excluded.first), last = max(last, excluded.last)
+"""
+_ADD_SUM: Final = """
+    INSERT INTO sums VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    number = number + excluded.number, seconds = seconds + excluded.seconds
+"""
 
 
 def _add(
@@ -350,20 +462,45 @@ def _add(
 ) -> None:
     place = str(path), id_of(str(path)), *mark
     replaced = connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (file, *place))
+    file = replaced.lastrowid
+    said = said_in(lines)
     connection.executemany(
         "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                replaced.lastrowid, row.start, row.call_id, row.tool, row.status,
+                file, row.start, row.call_id, row.tool, row.status,
                 _text_of(row.at), row.seconds, row.session, row.principal, row.parent, row.gist,
                 row.transaction, _text_of(row.ended),
             )
-            for row in rows_of(path, lines)
+            for row in rows_of(path, said)
         ],
     )  # fmt: skip
+    connection.create_function("id_of", 1, id_of, deterministic=True)
+    connection.execute(_ADD_SESSIONS, (file, lines[0][0]))
     connection.executemany(
         "REPLACE INTO ends VALUES (?, ?, ?, ?)",
-        [(id_, replaced.lastrowid, start, status) for start, id_, status in ends_of(lines)],
+        [
+            (id_, file, start, status)
+            for start, id_, status in _noted(said, "transaction", "id", "status")
+        ],
+    )
+    connection.executemany(
+        "REPLACE INTO answers VALUES (?, ?, ?, ?)",
+        [(call, file, start, at) for start, call, at in _noted(said, "approval", "call", "at")],
+    )
+
+    def waited(session: str, call: str, before: str) -> Waited | None:
+        moment = _text_of(datetime.fromisoformat(before))
+        for status, ended in connection.execute(_WAITED, (session, call, moment)):
+            if status == Status.PENDING:
+                answers = connection.execute("SELECT at FROM answers WHERE call = ?", (call,))
+                known = [datetime.fromisoformat(at) for (at,) in answers]
+                return Waited(datetime.fromisoformat(ended), known[0] if known else None)
+        return None
+
+    connection.executemany(
+        _ADD_SUM,
+        [(at, kind, name, file, *more) for at, kind, name, *more in sums_of(said, waited)],
     )
 
 
@@ -388,6 +525,7 @@ def _text_of(moment: datetime) -> str:
 MOST: Final = 100
 """The newest calls in memory, as many as a page shows."""
 
+_IS_END: Final = b'"kind":"transaction"'
 _beginnings = count(1)
 
 
@@ -446,8 +584,8 @@ class Tail:
                 if written is None or written[1].end - mark.end >= _BLOCK:
                     return None
                 lines, self._marks[path] = written
-                new += rows_of(path, lines[-MOST:])
-                is_any_end = is_any_end or bool(ends_of(lines))
+                new += rows_of(path, said_in(lines[-MOST:]))
+                is_any_end = is_any_end or any(_IS_END in line for _, line in lines)
                 is_whole = is_whole and len(lines) <= MOST
         if not new and not is_any_end:
             return last

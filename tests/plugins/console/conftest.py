@@ -121,6 +121,7 @@ class Desk:
         *,
         servers: dict[str, Any] | None = None,
         policies: Sequence[Any] = (),
+        more: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         self.folder = folder
@@ -136,6 +137,7 @@ class Desk:
             "record": record or {"file": str(folder / "calls.jsonl")},
             "ledger": {"path": str(folder / "ledger.db")},
             "mcp": {"pins": str(folder / "pins.json"), "wait": 60, "servers": servers or {}},
+            **(more or {}),
         }
         given = {"approver": "inbox", "approve_diff": True, "approve_by": approve_by}
         given["plugins"] = plugins
@@ -261,6 +263,7 @@ def links(desk, visitor) -> dict[str, str]:
     desk.tools.dispatch(ToolCall("twice", {"path": "old.txt"}))
     unknown, done = visitor.json("/ledger")["effects"]
     calls = {call["tool"]: call["name"] for call in visitor.json("/calls")["calls"]}
+    (session,) = visitor.json("/sessions")["sessions"]
     return {
         "all that wait": "/",
         "a question": f"/questions/{waiting['ticket']}",
@@ -268,6 +271,9 @@ def links(desk, visitor) -> dict[str, str]:
         "calls": "/calls",
         "a call with others within": f"/calls/{calls['twice']}",
         "a call with an effect": f"/calls/{calls['order']}",
+        "charts": "/charts",
+        "sessions": "/sessions",
+        "a session": f"/sessions/{session['name']}",
         "the ledger": "/ledger",
         "an unknown effect": f"/ledger/{unknown['hash']}",
         "an effect that is done": f"/ledger/{done['hash']}",
@@ -309,12 +315,15 @@ def evil_links(desk, visitor) -> dict[str, str]:
     tickets = [question["ticket"] for question in visitor.json("/")["questions"]]
     calls = [call["name"] for call in visitor.json("/calls")["calls"]]
     effects = [effect["hash"] for effect in visitor.json("/ledger")["effects"]]
-    sections = {path: path for path in ("/", "/calls", "/ledger")}
+    listed = visitor.json("/sessions")["sessions"]
+    sessions = [session["name"] for session in listed if session["session"] == EVIL]
+    sections = {path: path for path in ("/", "/calls", "/sessions", "/ledger")}
     found = {
         f"/{section}/{name}": f"/{section}/{name}"
         for section, names in (
             ("questions", [*tickets, answered["ticket"]]),
             ("calls", calls),
+            ("sessions", sessions),
             ("ledger", effects),
         )
         for name in names

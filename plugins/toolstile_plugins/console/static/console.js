@@ -71,27 +71,28 @@ const STATES = {
   ended: "The console was started anew: open the address that it printed last",
 };
 
-function follow() {
-  const { base, events } = list.dataset, pipe = new MessageChannel();
+/** Follows the events that an element names: calls `load` for all that is new, `add` for news. */
+function follow({ base, events }, load, add) {
+  const pipe = new MessageChannel();
   const script = document.querySelector("script[src$='live.js']").src;
   const port = window.SharedWorker ? new SharedWorker(script, base).port : pipe.port2;
   if (port === pipe.port2) join(pipe.port1);
   const look = () => {
     port.postMessage(document.hidden ? {} : { base, events });
     // Nobody has told it what came before.
-    refresh();
+    load();
   };
   port.onmessage = ({ data }) => {
     if (data.state) live.textContent = STATES[data.state];
-    else if (data.news) take(data.news);
-    else refresh();
+    else if (data.news) add(data.news);
+    else load();
   };
   document.addEventListener("visibilitychange", look);
   addEventListener("pageshow", look);
   addEventListener("pagehide", () => port.postMessage({}));
 }
 
-if (list && list.dataset.events) follow();
+if (list && list.dataset.events) follow(list.dataset, refresh, take);
 
 setInterval(() => {
   for (const item of document.querySelectorAll("[data-left]")) {
