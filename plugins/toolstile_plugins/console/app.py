@@ -19,7 +19,7 @@ from toolstile_plugins.approval.beside import person as user_of_process
 from toolstile_plugins.console.access import Access, guarded, read_form, signed_in
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.calls import Calls
-from toolstile_plugins.console.charts import Charts
+from toolstile_plugins.console.charts import charts
 from toolstile_plugins.console.feed import Feed, SharedFeed
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import HERE, Pages
@@ -100,7 +100,7 @@ class Console:
         titles |= {section.path: section.title for section in sections}
         rooms = [route for section in sections for route in section.routes()]
         rooms += Stopping(host, person, access, self._pages).routes()
-        rooms += Charts(host, index, self._pages).routes()
+        rooms.append(charts(host, index, self._pages))
         feeds: dict[str, Feed] = {}
         for section in sections:
             news = section.news if isinstance(section, Calls) else None

@@ -17,7 +17,7 @@ from weakref import finalize
 
 from toolstile_hookspecs import Status, TransactionStatus
 from toolstile_plugins.console.pages import id_of
-from toolstile_plugins.console.sums import Sum, Waited, sums_of
+from toolstile_plugins.console.sums import Sum, sums_of
 from toolstile_plugins.record.reader import records_in
 from toolstile_plugins.record.schema import (
     RecordedApproval,
@@ -144,25 +144,27 @@ def rows_of(path: Path, lines: Said) -> list[Row]:
     return rows
 
 
-def _noted(lines: Said, kind: str, *names: str) -> Iterator[tuple[object, ...]]:
-    """Yield the place and named fields of each line of a kind."""
+_NOTED: Final = {"transaction": ("id", "status"), "approval": ("call", "at")}
+"""The lines that others refer to, with the fields of their id and of a noted value."""
+
+
+def _noted(lines: Said, file: int | None) -> Iterator[tuple[object, ...]]:
     for start, said in lines:
         with suppress(KeyError, TypeError):
-            if said["kind"] == kind:
-                yield start, *(said[name] for name in names)
+            id_, value = _NOTED[said["kind"]]
+            yield said["kind"], said[id_], file, start, said[value]
 
 
+_OF_FILES: Final = {
+    "files": "id", "calls": "file", "notes": "in_file", "sessions": "file", "sums": "file"
+}  # fmt: skip
+"""The tables, each with its column of files."""
 _VERSION: Final = 3
 _BLOCK: Final = 4 * 1024 * 1024
 """The bytes that are indexed at once, while other processes wait for the index."""
 _TABLES: Final = f"""
     BEGIN IMMEDIATE;
-    DROP TABLE IF EXISTS calls;
-    DROP TABLE IF EXISTS files;
-    DROP TABLE IF EXISTS ends;
-    DROP TABLE IF EXISTS answers;
-    DROP TABLE IF EXISTS sessions;
-    DROP TABLE IF EXISTS sums;
+    {"".join(f"DROP TABLE IF EXISTS {name};" for name in [*_OF_FILES, "ends"])}
     CREATE TABLE files (
         id INTEGER PRIMARY KEY, path TEXT NOT NULL, name TEXT NOT NULL, head BLOB, read INTEGER
     );
@@ -171,8 +173,9 @@ _TABLES: Final = f"""
         session TEXT, principal TEXT, parent TEXT, gist TEXT, whole TEXT, ended TEXT,
         PRIMARY KEY (file, start)
     ) WITHOUT ROWID;
-    CREATE TABLE ends (id TEXT PRIMARY KEY, in_file INTEGER, at_start INTEGER, fate TEXT);
-    CREATE TABLE answers (call TEXT PRIMARY KEY, in_file INTEGER, at_start INTEGER, at TEXT);
+    CREATE TABLE notes (
+        kind TEXT, id TEXT, in_file INTEGER, at_start INTEGER, value TEXT, PRIMARY KEY (kind, id)
+    ) WITHOUT ROWID;
     CREATE TABLE sessions (
         session TEXT, file INTEGER, name TEXT, number INTEGER, failed INTEGER, first TEXT,
         last TEXT, PRIMARY KEY (session, file)
@@ -192,12 +195,12 @@ _TABLES: Final = f"""
 """
 _FILES: Final = "SELECT * FROM files"
 _ROWS: Final = (
-    "SELECT path, fate, calls.* FROM calls JOIN files ON files.id = file "
-    "LEFT JOIN ends ON ends.id = whole"
+    "SELECT path, value, calls.* FROM calls JOIN files ON files.id = file "
+    "LEFT JOIN notes ON kind = 'transaction' AND notes.id = whole"
 )
-_END: Final = "SELECT path, at_start FROM ends JOIN files ON files.id = in_file WHERE ends.id = ?"
-_ANSWER: Final = (
-    "SELECT path, at_start FROM answers JOIN files ON files.id = in_file WHERE call = ?"
+_NOTE: Final = (
+    "SELECT path, at_start FROM notes JOIN files ON files.id = in_file WHERE kind = ? "
+    "AND notes.id = ?"
 )
 _OF_FILE: Final = "file = (SELECT id FROM files WHERE name = ?)"
 _NEAR: Final = f"{_OF_FILE} AND session = ?"
@@ -213,8 +216,8 @@ _SESSIONS: Final = (
 _LATEST: Final = "~"
 """A text after every time."""
 _WAITED: Final = (
-    "SELECT status, ended FROM calls WHERE session = ? AND call = ? AND at < ? "
-    "ORDER BY at DESC LIMIT 1"
+    "SELECT status, ended, value FROM calls LEFT JOIN notes ON kind = 'approval' AND id = call "
+    "WHERE session = ? AND call = ? AND calls.at < ? ORDER BY calls.at DESC LIMIT 1"
 )
 _LONG: Final = 18
 """More digits than a place in a file has."""
@@ -308,11 +311,17 @@ class CallIndex:
 
     def end_of(self, transaction: str) -> RecordedTransaction | None:
         """Return the end of a transaction; None if no record has it."""
-        for path, start in self._file.read(_END, transaction):
-            ended = _line_at(Path(path), start)
-            if isinstance(ended, RecordedTransaction) and ended.id == transaction:
-                return ended
-        return None
+        end = self._note_of("transaction", transaction)
+        return end if isinstance(end, RecordedTransaction) and end.id == transaction else None
+
+    def answer_to(self, call_id: str) -> RecordedApproval | None:
+        """Return the last answer to a call; None if no record has one."""
+        answer = self._note_of("approval", call_id)
+        return answer if isinstance(answer, RecordedApproval) and answer.call == call_id else None
+
+    def _note_of(self, kind: str, id_: str) -> object:
+        found = self._file.read(_NOTE, kind, id_)
+        return _line_at(Path(found[0][0]), found[0][1]) if found else None
 
     def last_of(self, session: str, call_id: str) -> Row | None:
         """Return the newest call of an id in a session."""
@@ -356,14 +365,6 @@ class CallIndex:
         merged = merge(*records, key=lambda row: row.ended)
         calls = ((row.path, _line_at(row.path, row.start)) for row in merged)
         return [(path, call) for path, call in calls if isinstance(call, RecordedCall)]
-
-    def answer_to(self, call_id: str) -> RecordedApproval | None:
-        """Return the last answer to a call; None if no record has one."""
-        for path, start in self._file.read(_ANSWER, call_id):
-            answer = _line_at(Path(path), start)
-            if isinstance(answer, RecordedApproval) and answer.call == call_id:
-                return answer
-        return None
 
     def paths(self) -> list[Path]:
         """Return the records that exist."""
@@ -433,15 +434,9 @@ def _marks(files: Iterable[tuple[int, str, str, bytes, int]]) -> dict[Path, tupl
     return {Path(path): (file, Mark(head, end)) for file, path, _, head, end in files}
 
 
-_OF_FILES: Final = (
-    "files WHERE id", "calls WHERE file", "ends WHERE in_file", "answers WHERE in_file",
-    "sessions WHERE file", "sums WHERE file",
-)  # fmt: skip
-
-
 def _forget(connection: sqlite3.Connection, file: int) -> None:
-    for place in _OF_FILES:
-        connection.execute(f"DELETE FROM {place} = ?", (file,))  # noqa: S608 - of this module
+    for table, column in _OF_FILES.items():
+        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (file,))  # noqa: S608
 
 
 _ADD_SESSIONS: Final = """
@@ -477,30 +472,14 @@ def _add(
     )  # fmt: skip
     connection.create_function("id_of", 1, id_of, deterministic=True)
     connection.execute(_ADD_SESSIONS, (file, lines[0][0]))
-    connection.executemany(
-        "REPLACE INTO ends VALUES (?, ?, ?, ?)",
-        [
-            (id_, file, start, status)
-            for start, id_, status in _noted(said, "transaction", "id", "status")
-        ],
-    )
-    connection.executemany(
-        "REPLACE INTO answers VALUES (?, ?, ?, ?)",
-        [(call, file, start, at) for start, call, at in _noted(said, "approval", "call", "at")],
-    )
+    connection.executemany("REPLACE INTO notes VALUES (?, ?, ?, ?, ?)", _noted(said, file))
 
-    def waited(session: str, call: str, before: str) -> Waited | None:
-        moment = _text_of(datetime.fromisoformat(before))
-        for status, ended in connection.execute(_WAITED, (session, call, moment)):
-            if status == Status.PENDING:
-                answers = connection.execute("SELECT at FROM answers WHERE call = ?", (call,))
-                known = [datetime.fromisoformat(at) for (at,) in answers]
-                return Waited(datetime.fromisoformat(ended), known[0] if known else None)
-        return None
+    def waited(*key: str) -> tuple[str, str, str | None] | None:
+        return connection.execute(_WAITED, key).fetchone()
 
+    sums = sums_of(said, waited)
     connection.executemany(
-        _ADD_SUM,
-        [(at, kind, name, file, *more) for at, kind, name, *more in sums_of(said, waited)],
+        _ADD_SUM, [(at, kind, name, file, *more) for at, kind, name, *more in sums]
     )
 
 

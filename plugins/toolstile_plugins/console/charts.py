@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
-from toolstile_hookspecs import HostHandle, Status
+from toolstile_hookspecs import HostHandle
 from toolstile_hookspecs.support.text import duration
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.pages import Pages
@@ -34,141 +32,89 @@ _LEAST: Final = 1.5
 """The height of the lowest bar, so that one failed call among thousands is seen."""
 _ROOM: Final = 20
 """The height that lowest bars may need above the others."""
-_COLOURS: Final = ("bad", "person", "run", "keep", "check")
-_OUTCOMES: Final = {Status.SUCCEEDED: "good", Status.DENIED: "warn", Status.PENDING: "warn"}
-_STAGES: Final = {"checks": "check", "handler": "run", "keeping": "keep"}
-_WAITS: Final = {ANSWERED: "person", WENT_ON: "check"}
+_COLOURS: Final = {
+    "succeeded": "good",
+    "denied": "warn",
+    "pending": "warn",
+    "checks": "check",
+    "handler": "run",
+    "keeping": "keep",
+    ANSWERED: "person",
+    WENT_ON: "check",
+}
+"""The colours of names, from the lowest bar up. Other bars are above, the largest first."""
+_RULES: Final = ("bad", "person", "run", "keep", "check")
+"""The colours of rules; all rules after the fifth have its colour."""
+_TITLES: Final = {
+    OUTCOME: "Calls by outcome",
+    STAGE: "Time by stage, without people",
+    WAIT: "Waits for people, on average",
+    REFUSAL: "Refusals by rule",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A bar of a column, in the units of the drawing."""
-
-    colour: str
-    y: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Half an hour: its bars, and its figures in words."""
-
-    x: int
-    told: str
-    bars: list[Bar]
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart: columns, and a row of a table for each colour."""
+class Chart(NamedTuple):
+    """A chart: columns of half an hour, and a row of a table for each colour."""
 
     title: str
     most: str  # the value of the highest column
-    columns: list[Column]
-    rows: list[tuple[str, str, str]]  # colour, name and figure of the whole day
-
-
-class Measure(NamedTuple):
-    """A figure of sums, and the figure in words."""
-
-    of: Callable[[Iterable[Sum]], float]
-    text: Callable[[float], str]
-
-
-def _number(sums: Iterable[Sum]) -> float:
-    return sum(each.number for each in sums)
-
-
-def _seconds(sums: Iterable[Sum]) -> float:
-    return sum(each.seconds for each in sums)
-
-
-def _mean(sums: Iterable[Sum]) -> float:
-    found = [*sums]
-    return _seconds(found) / _number(found)
-
-
-NUMBER: Final = Measure(_number, "{:,.0f}".format)
-SECONDS: Final = Measure(_seconds, duration)
-MEAN: Final = Measure(_mean, duration)
+    columns: list[tuple[int, str, list[tuple[str, float, float]]]]
+    """The place, the figures in words, and the colour, place and height of each bar."""
+    rows: list[tuple[str, str, str]]  # the colour, the name, and the figure of the whole day
 
 
 def charts_of(sums: Iterable[Sum], now: datetime) -> list[Chart]:
-    """Return the charts of the day before a moment."""
+    """Return the charts of the day before a moment, without the empty ones."""
     last = int(now.timestamp()) // SPAN * SPAN
     times = range(last - DAY + SPAN, last + SPAN, SPAN)
     found: dict[str, dict[str, dict[int, Sum]]] = {}
     for each in sums:
         if each.at in times:
             found.setdefault(each.kind, {}).setdefault(each.name, {})[each.at] = each
-    outcomes, refusals = found.get(OUTCOME, {}), found.get(REFUSAL, {})
-    statuses = {each.value: _OUTCOMES.get(each, "bad") for each in Status}
-    rules = sorted(refusals, key=lambda rule: (-_number(refusals[rule].values()), rule))
-    coloured = dict(zip_longest(rules, _COLOURS[: len(rules)], fillvalue=_COLOURS[-1]))
-    return [
-        _chart("Calls by outcome", statuses, outcomes, times, NUMBER),
-        _chart("Time by stage, without people", _STAGES, found.get(STAGE, {}), times, SECONDS),
-        _chart("Waits for people, on average", _WAITS, found.get(WAIT, {}), times, MEAN),
-        _chart("Refusals by rule", coloured, refusals, times, NUMBER),
-    ]
+    return [_chart(kind, found[kind], times) for kind in _TITLES if kind in found]
 
 
-def _chart(
-    title: str,
-    colours: Mapping[str, str],
-    found: Mapping[str, Mapping[int, Sum]],
-    times: range,
-    measure: Measure,
-) -> Chart:
-    series = {name: found[name] for name in colours if name in found}
-    columns = [
-        {name: measure.of([sums[at]]) for name, sums in series.items() if at in sums}
-        for at in times
-    ]
-    most = max(sum(column.values()) for column in columns)
-    drawn: list[Column] = []
-    for place, (at, column) in enumerate(zip(times, columns, strict=True)):
-        bars: list[Bar] = []
+def _value(kind: str, sums: Collection[Sum]) -> float:
+    number, seconds = sum(each.number for each in sums), sum(each.seconds for each in sums)
+    return seconds if kind == STAGE else seconds / number if kind == WAIT else number
+
+
+def _chart(kind: str, found: Mapping[str, Mapping[int, Sum]], times: range) -> Chart:
+    days = {name: _value(kind, sums.values()) for name, sums in found.items()}
+    known = [*_COLOURS]
+    names = sorted(days, key=lambda name: ([*known, name].index(name), -days[name], name))
+    others = _RULES if kind == REFUSAL else _RULES[:1]
+    colours = [_COLOURS.get(name, others[min(i, len(others) - 1)]) for i, name in enumerate(names)]
+    text: Callable[[float], str] = duration if kind in {STAGE, WAIT} else "{:,.0f}".format
+    series = [found[name] for name in names]
+    columns = [[_value(kind, [sums[at]]) if at in sums else 0.0 for sums in series] for at in times]
+    most = max(map(sum, columns))
+    drawn: list[tuple[int, str, list[tuple[str, float, float]]]] = []
+    for place, column in enumerate(columns):
+        bars: list[tuple[str, float, float]] = []
+        told: list[str] = []
         y = float(HEIGHT)
-        for name, value in column.items():
+        for name, colour, value in zip(names, colours, column, strict=True):
             if value:
                 y -= (height := max(_LEAST, (HEIGHT - _ROOM) * value / most))
-                bars.append(Bar(colours[name], round(y, 2), round(height, 2)))
-        told = ", ".join(f"{measure.text(each)} {_words(name)}" for name, each in column.items())
+                bars.append((colour, round(y, 2), round(height, 2)))
+                told.append(f"{text(value)} {name.replace('_', ' ')}")
         if bars:
-            time = datetime.fromtimestamp(at, UTC)
-            drawn.append(Column(place * WIDTH, f"{time:%H:%M}: {told}", bars))
-    rows = [
-        (colours[name], _words(name), measure.text(measure.of(sums.values())))
-        for name, sums in series.items()
-    ]
-    return Chart(title, measure.text(most), drawn, rows)
+            time = datetime.fromtimestamp(times[place], UTC)
+            drawn.append((place * WIDTH, f"{time:%H:%M}: {', '.join(told)}", bars))
+    figures = [(name.replace("_", " "), text(days[name])) for name in names]
+    rows = [(colour, *figure) for colour, figure in zip(colours, figures, strict=True)]
+    return Chart(_TITLES[kind], text(most), drawn, rows)
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+def charts(host: HostHandle, index: CallIndex, pages: Pages) -> Route:
+    """Return the route of the page with the charts of the last day."""
 
+    def show(request: Request) -> Response:
+        now = host.clock.now().astimezone(UTC)
+        found = charts_of(index.sums(int(now.timestamp()) - DAY), now)
+        values = {"charts": found, "now": now, "width": DAY // SPAN * WIDTH, "height": HEIGHT}
+        values["is_kept"] = bool(index.places)
+        return pages.show(request, "charts.html", values, [each._asdict() for each in found])
 
-class Charts:
-    """Shows the charts of the last day."""
-
-    def __init__(self, host: HostHandle, index: CallIndex, pages: Pages) -> None:
-        self._host = host
-        self._index = index
-        self._pages = pages
-
-    def routes(self) -> list[BaseRoute]:
-        return [Route("/charts", self._show)]
-
-    def _show(self, request: Request) -> Response:
-        now = self._host.clock.now().astimezone(UTC)
-        sums = self._index.sums(int(now.timestamp()) - DAY)
-        charts = [chart for chart in charts_of(sums, now) if chart.rows]
-        values = {
-            "charts": charts,
-            "now": now,
-            "width": DAY // SPAN * WIDTH,
-            "height": HEIGHT,
-            "is_kept": bool(self._index.places),
-        }
-        return self._pages.show(request, "charts.html", values, [asdict(each) for each in charts])
+    return Route("/charts", show)

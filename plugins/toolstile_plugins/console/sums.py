@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from toolstile_hookspecs import Stage, Status, Verdict
+from toolstile_hookspecs import Status, Verdict
 
 SPAN: Final = 1800
 """The seconds of each sum."""
@@ -18,13 +18,8 @@ REFUSAL: Final = "refusal"
 ANSWERED: Final = "until the answer"
 WENT_ON: Final = "after the answer"
 PERSON: Final = "a person"
-STAGES: Final = {
-    **dict.fromkeys(("lookup", "parse", "deadline", "check", "reserve", "snapshot"), "checks"),
-    Stage.EXECUTE.value: "handler",
-    **dict.fromkeys(
-        ("render", "validate", "on_result", "prepare", "commit", "telemetry"), "keeping"
-    ),
-}
+_CHECKS: Final = {"lookup", "parse", "deadline", "check", "reserve", "snapshot"}
+_STAGES: Final = {**dict.fromkeys(_CHECKS, "checks"), "execute": "handler", "approve": PERSON}
 """The stages in the groups of a timeline. The time of people has its own sums."""
 
 
@@ -38,56 +33,47 @@ class Sum(NamedTuple):
     seconds: float
 
 
-class Waited(NamedTuple):
-    """The end of the line of a call that waited, and the time of a person's answer, if known."""
-
-    since: datetime
-    answered: datetime | None
+Waited = Callable[[str, str, str], tuple[str, str, str | None] | None]
+"""Finds the line of a call before a time: its status, its end, and the time of the answer."""
 
 
-def sums_of(
-    lines: Iterable[tuple[int, Any]], waited: Callable[[str, str, str], Waited | None]
-) -> list[Sum]:
-    """Return the sums of read lines; `waited` finds a wait before a session, a call and a time."""
-    found: dict[tuple[int, str, str], list[float]] = {}
+def sums_of(lines: Iterable[tuple[int, Any]], waited: Waited) -> list[Sum]:
+    """Return the sums of read lines."""
+    found: dict[tuple[int, str, str], tuple[int, float]] = {}
     for _, said in lines:
         # `toolstile record verify` names the damaged lines.
-        with suppress(ValueError, KeyError, TypeError, AttributeError):
-            if said["kind"] != "call":
-                continue
-            began, seconds = datetime.fromisoformat(said["at"]), said["seconds"]
-            at = int((began + timedelta(seconds=seconds)).timestamp()) // SPAN * SPAN
-            for kind, name, spent in _shares(said, began, waited):
-                each = found.setdefault((at, kind, name), [0, 0.0])
-                each[0] += 1
-                each[1] += spent
-    return [Sum(*key, int(number), seconds) for key, (number, seconds) in found.items()]
+        with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            if said["kind"] == "call":
+                began = datetime.fromisoformat(said["at"]).astimezone(UTC)
+                ended = began + timedelta(seconds=said["seconds"])
+                at = int(ended.timestamp()) // SPAN * SPAN
+                for kind, name, seconds in [*_shares(said, began, waited)]:
+                    number, before = found.get((at, kind, name), (0, 0.0))
+                    found[at, kind, name] = number + 1, before + seconds
+    return [Sum(*key, *value) for key, value in found.items()]
 
 
 def _shares(
-    said: dict[str, Any], began: datetime, waited: Callable[[str, str, str], Waited | None]
-) -> list[tuple[str, str, float]]:
-    seconds, status = said["seconds"], said["status"]
-    shares = [(OUTCOME, status, seconds)]
+    said: dict[str, Any], began: datetime, waited: Waited
+) -> Iterator[tuple[str, str, float]]:
+    seconds, status, approval = said["seconds"], said["status"], said.get("approval")
+    yield OUTCOME, status, seconds
     stages: list[tuple[str, float]] = said.get("stages", [])
-    ends: list[float] = [*(start for _, start in stages[1:]), seconds]
-    spent: dict[str, float] = {}
-    for (stage, start), end in zip(stages, ends, strict=False):
-        group = STAGES.get(stage, PERSON)
+    spent = dict[str, float]()
+    for (stage, start), end in zip(stages, [*(at for _, at in stages[1:]), seconds], strict=False):
+        group = _STAGES.get(stage, "keeping")
         spent[group] = spent.get(group, 0.0) + max(0.0, end - start)
-    asked = spent.pop(PERSON, 0.0)
-    shares += [(STAGE, name, share) for name, share in spent.items()]
-    approval = said.get("approval")
+    answer, rest = spent.pop(PERSON, 0.0), 0.0
+    yield from ((STAGE, name, share) for name, share in spent.items())
     if approval and status != Status.PENDING:
-        answer, rest = asked, 0.0
-        if (wait := waited(said["session"], said["id"], said["at"])) is not None:
-            answered = wait.answered or began
-            answer = max(0.0, (answered - wait.since).total_seconds())
+        before = waited(said["session"], said["id"], began.isoformat())
+        if before is not None and before[0] == Status.PENDING:
+            asked, answered = (datetime.fromisoformat(each or said["at"]) for each in before[1:])
+            answer = max(0.0, (answered - asked).total_seconds())
             rest = max(0.0, (began - answered).total_seconds())
-        shares += [(WAIT, ANSWERED, answer), (WAIT, WENT_ON, rest)]
+        yield WAIT, ANSWERED, answer
+        yield WAIT, WENT_ON, rest
     if status == Status.DENIED:
         decisions: list[dict[str, str]] = said.get("decisions", [])
         rules = [each.get("policy") for each in decisions if each["verdict"] == Verdict.DENY]
-        rule = rules[-1] if rules else PERSON if approval else None
-        shares.append((REFUSAL, rule or "other", 0.0))
-    return shares
+        yield REFUSAL, (rules[-1] if rules else PERSON if approval else None) or "other", 0.0
