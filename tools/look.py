@@ -125,6 +125,8 @@ def record_session(folder: Path, text: str = "") -> Path:
         "record": {"file": record, "diff": True},
         "vfs": {"root": files},
         "undo": {"path": folder / "undo.db"},
+        "sessions": {"path": folder / "ledger.db"},
+        "ledger": {"path": folder / "ledger.db"},
     }
     settings = Settings.model_validate({"plugins": plugins})
     tools = [put_file, look_up, refactor, pay]
@@ -264,6 +266,8 @@ def console(folder: Path) -> Iterator[str]:
         "vfs": {"root": str(folder / "files")},
         "inbox": {"path": str(folder / "inbox" / "inbox.db"), "wait": "pending"},
         "ledger": {"path": str(folder / "ledger.db")},
+        "undo": {"path": str(folder / "undo.db")},
+        "sessions": {"path": str(folder / "ledger.db")},
     }
     settings = Settings.model_validate({"approver": "inbox", "plugins": plugins})
     with Host(settings=settings, tools=[pay, put_file]) as host, host.executor() as executor:
@@ -291,9 +295,10 @@ def _look_at_console(browser: Any, address: str, folder: Path) -> Iterator[tuple
     addresses = {each.rpartition("/")[2] or "waiting": each for each in sections}
     for section in {"calls", "sessions"} & addresses.keys():
         page.goto(addresses[section])
-        addresses[section.removesuffix("s")] = page.locator("#list a, main a").first.evaluate(
-            "link => link.href"
-        )
+        # The oldest of few: a nested call, and the session with calls of every kind.
+        link = page.locator("#list a").last
+        addresses[section.removesuffix("s")] = link.evaluate("link => link.href")
+    addresses["charts"] = addresses["calls"].replace("/calls", "/charts")
     for width in WIDTHS:
         for scheme in SCHEMES:
             page.set_viewport_size({"width": width, "height": 900})

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, cast
-from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -45,23 +44,13 @@ class Calls:
         return None if rows is None else self._pages.text("news.html", {"rows": rows})
 
     def _list(self, request: Request) -> Response:
-        asked = dict(request.query_params)
-        before = asked.pop("before", "")
-        rows = self._index.page(_filter_of(asked), MOST + 1, before)
-        shown = rows[:MOST]
-        older = urlencode({**asked, "before": shown[-1].name}) if len(rows) > MOST else None
-        values = {
-            "rows": shown,
-            "older": older,
-            "is_newest": not before,
-            "asked": asked,
-            "query": urlencode(asked),
-            "most": MOST,
-            "choices": [status.value for status in Status],
-            "is_kept": bool(self._index.places),
-        }
-        wire = {"calls": [row.wire() for row in shown], "older": older}
-        return self._pages.show(request, "calls.html", values, wire)
+        asked = request.query_params
+        rows = self._index.page(_filter_of(asked), MOST + 1, asked.get("before", ""))
+        older = {"before": rows[MOST - 1].name} if len(rows) > MOST else None
+        choices = [status.value for status in Status]
+        return self._pages.show_list(
+            request, "calls", rows[:MOST], older, self._index.places, most=MOST, choices=choices
+        )
 
     def _show(self, request: Request) -> Response:
         found = self._index.find(request.path_params["name"])

@@ -13,13 +13,14 @@ from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, Literal
+from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from toolstile_hookspecs.stops import Stop
-from toolstile_hookspecs.support.text import duration, printable
+from toolstile_hookspecs.support.text import counted, duration, printable
 from toolstile_plugins.console.access import Access, Fields
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -102,7 +103,7 @@ class Pages:
             lstrip_blocks=True,
         )
 
-        filters: dict[str, Any] = {"diff": read_diff, "pairs": pairs_of, "id": id_of}
+        filters: dict[str, Any] = {"diff": read_diff, "pairs": pairs_of, "id": id_of, "counted": counted}
         self._templates.filters.update(filters, duration=duration)
         self._access = access
         self._known: dict[str, Any] = {
@@ -127,6 +128,24 @@ class Pages:
             # In ASCII, because UTF-8 cannot encode a lone surrogate.
             return Response(json.dumps(wire), status, media_type="application/json")
         return HTMLResponse(self.text(template, values), status)
+
+    def show_list(
+        self,
+        request: Request,
+        name: str,
+        rows: Sequence[Any],
+        older: Mapping[str, str] | None,
+        places: Sequence[Path],
+        **values: Any,
+    ) -> Response:
+        """Return a page of a long list; `older` is the query of the next page, if any."""
+        asked = dict(request.query_params)
+        is_newest = not asked.pop("before", "")
+        query, next_ = urlencode(asked), older and urlencode({**asked, **older})
+        values |= {"rows": rows, "older": next_, "is_newest": is_newest, "is_kept": bool(places)}
+        values |= {"asked": asked, "query": query}
+        wire = {name: [row.wire() for row in rows], "older": next_}
+        return self.show(request, f"{name}.html", values, wire)
 
     def ask_again(
         self, request: Request, fields: Fields, title: str, points: Sequence[str], button: str

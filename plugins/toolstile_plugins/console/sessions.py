@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from toolstile_hookspecs import HostHandle, Principal, RequestTurn, ToolstileError
+from toolstile_hookspecs import HostHandle, Principal, ToolstileError
 from toolstile_hookspecs.codecs import shorten, type_name
 from toolstile_hookspecs.execution.undo import UNDO_TOOL, UndoConflict, UndoNote
 from toolstile_hookspecs.services.session_store import SessionStore
-from toolstile_hookspecs.support.text import counted
+from toolstile_hookspecs.support.text import counted, wire_time
 from toolstile_plugins.console.access import Access, Fields
 from toolstile_plugins.console.call_index import MOST, CallIndex, SessionRow
 from toolstile_plugins.console.pages import Pages, version_of
@@ -29,8 +29,9 @@ from toolstile_plugins.planning.model import Plan
 from toolstile_plugins.record.reader import Numbered
 from toolstile_plugins.record.recorder import at_work
 from toolstile_plugins.record.report import timeline_of
+from toolstile_plugins.record.schema import RecordedTransaction
 from toolstile_plugins.record.settings import RecordSettings
-from toolstile_plugins.undo.commands import owes, standing
+from toolstile_plugins.undo.commands import OWED, owes, standing
 from toolstile_plugins.undo.store import UndoStore
 
 MOST_CALLS: Final = 1000
@@ -39,29 +40,6 @@ _ITEMS: Final = 20
 """The newest items of a slice on the page."""
 _LONGEST: Final = 2000  # characters of an item
 _SHORT: Final = 200  # characters of a value that others have changed
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A slice of a session as a page shows it."""
-
-    type: str
-    policy: str
-    number: int
-    items: list[str]  # the newest items as JSON
-
-
-@dataclass(frozen=True, slots=True)
-class Undoable:
-    """A call that can be undone."""
-
-    note: UndoNote
-    files: list[str]  # the changed files, and the types of other changed resources
-    slices: list[str]  # the types of changed slices
-
-    @property
-    def changed(self) -> list[str]:
-        return [*self.files, *self.slices]
 
 
 @dataclass(eq=False)
@@ -92,16 +70,8 @@ class Sessions:
     def _list(self, request: Request) -> Response:
         before = request.query_params.get("before", "")
         rows = self._index.sessions(MOST + 1, before)
-        shown = rows[:MOST]
-        older = urlencode({"before": shown[-1].place}) if len(rows) > MOST else None
-        values = {
-            "rows": shown,
-            "older": older,
-            "is_newest": not before,
-            "is_kept": bool(self._index.places),
-        }
-        wire = {"sessions": [row.wire() for row in shown], "older": older}
-        return self._pages.show(request, "sessions.html", values, wire)
+        older = {"before": rows[MOST - 1].place} if len(rows) > MOST else None
+        return self._pages.show_list(request, "sessions", rows[:MOST], older, self._index.places)
 
     def _named(self, request: Request) -> SessionRow:
         for row in self._index.sessions(1, name=request.path_params["name"]):
@@ -114,109 +84,100 @@ class Sessions:
         return self._show_session(request, self._named(request))
 
     def _show_session(
-        self, request: Request, row: SessionRow, told: str = "", fault: str = ""
+        self, request: Request, row: SessionRow, told: str = "", *, is_fault: bool = False
     ) -> Response:
         slices, plan = self._state_of(row.session)
-        undoable = self._undoable(row.session)
+        notes = self._undoable(row.session)
+        undoable: list[dict[str, Any]] = []
         turns: dict[int, list[str]] = {}
-        for each in undoable or ():
-            turns.setdefault(each.note.turn, []).append(each.note.id)
-        values = {
-            "row": row,
-            "query": urlencode({"session": row.session}),
-            "slices": slices,
-            "plan": plan,
-            "undoable": undoable,
-            "turns": turns,
-            "files": sorted({path for each in undoable or () for path in each.files}),
-            "told": told,
-            "fault": fault,
-        }
+        files = set[str]()
+        if notes:
+            with self._host.executor() as tools:
+                store = tools.resources.get(UndoStore)
+            for note in notes[:MOST]:
+                files.update(paths := store.paths_of(note))
+                turns.setdefault(note.turn, []).append(note.id)
+                said = {"id": note.id, "tool": note.tool, "at": wire_time(note.at)}
+                changed = [*paths, *(each.kind for each in note.slices)]
+                undoable.append({**said, "changed": changed, "stays": [*note.stays]})
         wire = {
             "session": row.wire(),
-            "slices": None if slices is None else [asdict(each) for each in slices],
-            "undoable": [
-                {"id": each.note.id, "tool": each.note.tool, "changed": each.changed}
-                for each in undoable or ()
-            ],
+            "slices": slices,
+            "undoable": None if notes is None else undoable,
             "told": told,
-            "fault": fault,
+            "is_fault": is_fault,
         }
-        status = HTTPStatus.CONFLICT if fault else HTTPStatus.OK
+        query = urlencode({"session": row.session})
+        values = {**wire, "row": row, "query": query, "plan": plan, "turns": turns}
+        values |= {"files": sorted(files), "left": len(notes or ()) - len(undoable)}
+        status = HTTPStatus.CONFLICT if is_fault else HTTPStatus.OK
         return self._pages.show(request, "session.html", values, wire, status)
 
-    def _state_of(self, session: str) -> tuple[list[Slice] | None, Plan | None]:
+    def _state_of(self, session: str) -> tuple[list[dict[str, Any]] | None, str]:
         """Return the slices and the plan of a stored session; None if it is not stored."""
         with self._host.executor() as tools:
             store = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]
         # Opening an unknown session would begin it.
         if store is None or not store.has_moved(session, 0):
-            return None, None
+            return None, ""
         with self._host.executor(session_id=session) as tools:
             state: Any = tools.session
-            document: dict[str, Any] = json.loads(state.to_json())
-            plan = state[Plan].latest()
+            plan: Plan | None = state[Plan].latest()
         slices = [
-            Slice(
-                each["type"],
-                each["policy"],
-                len(each["items"]),
-                [
+            {
+                "type": each["type"],
+                "policy": each["policy"],
+                "number": len(each["items"]),
+                "newest": [
                     shorten(json.dumps(item, ensure_ascii=False, indent=2), _LONGEST)
                     for item in each["items"][-_ITEMS:]
                 ],
-            )
-            for each in document["slices"]
+            }
+            for each in json.loads(state.to_json())["slices"]
             if each["type"] != type_name(UndoNote)  # the page lists these calls
         ]
-        return slices, plan
+        return slices, "" if plan is None else plan.render()
 
     def _timeline(self, request: Request) -> Response:
         row = self._named(request)
         found = self._index.newest_of(row.session, MOST_CALLS)
         entries: list[Numbered] = []
-        asked: tuple[RequestTurn, ...] | None = None
-        for _, call in found:
-            # A line has the request only if it differs from the one before.
-            asked = call.request or asked
-            entries.append(Numbered(call.n, call.model_copy(update={"request": asked})))
+        asked: dict[Path, Any] = {}
+        for path, call in found:
+            # A line has the request only if it differs from the one before, in its record.
+            if call.request is not None:
+                asked[path] = call.request
+            entries.append(Numbered(call.n, call.model_copy(update={"request": asked.get(path)})))
         answers = [self._index.answer_to(call.id) for _, call in found if call.approval is not None]
-        ends: dict[str, Any] = {}
-        ids = [call.transaction for _, call in found]
+        ends: dict[str, RecordedTransaction] = {}
+        ids = {call.transaction for _, call in found}
         while ids:
-            id_ = ids.pop()
-            if id_ is not None and id_ not in ends and (end := self._index.end_of(id_)) is not None:
-                ends[id_] = end
-                ids.append(end.parent)
+            met = [end for id_ in ids if id_ and (end := self._index.end_of(id_)) is not None]
+            ends |= {end.id: end for end in met}
+            ids = {end.parent for end in met} - ends.keys()
         left = row.calls - len(found)
         notes = [f"{counted(left, 'earlier call')} left out."] if left > 0 else []
         approvals = [answer for answer in answers if answer is not None]
         path = found[-1][0] if found else Path()
-        data = timeline_of(entries, approvals, [*ends.values()], notes, path)
+        data = timeline_of(entries, approvals, ends.values(), notes, path)
         # In ASCII, as in `Pages.show`.
         return Response(json.dumps(data), media_type="application/json")
 
     # --- Undo
 
-    def _undoable(self, session: str) -> list[Undoable] | None:
+    def _undoable(self, session: str) -> list[UndoNote] | None:
         """Return the calls that can be undone, the newest first; None if no calls are noted."""
         if self._host.catalog.get(UNDO_TOOL) is None:
             return None
-        with self._host.executor() as tools:
-            store = tools.resources.get(UndoStore)
-        return [
-            Undoable(note, store.paths_of(note), [each.kind for each in note.slices])
-            for note in standing(self._host, session)
-            if note.goes_back
-        ]
+        return [note for note in standing(self._host, session) if note.goes_back]
 
     def _undo(self, request: Request, fields: Fields) -> Response:
         row = self._named(request)
-        chosen = [value for name, value in fields if name == "call"]
-        notes = {each.note.id: each.note for each in self._undoable(row.session) or ()}
-        if not chosen or not notes.keys() >= {*chosen}:
+        chosen = dict.fromkeys(value for name, value in fields if name == "call")
+        notes = [note for note in self._undoable(row.session) or () if note.id in chosen]
+        if not chosen or len(notes) < len(chosen):
             fault = "Nothing was undone: a call is undone already, or cannot be. Choose another."
-            return self._show_session(request, row, fault=fault)
+            return self._show_session(request, row, fault, is_fault=True)
         try:
             with (
                 self._recording(),
@@ -236,22 +197,18 @@ class Sessions:
                     if asked is not None:
                         return asked
                     outcome = executor.undo(*chosen, others="keep")
-                is_owed = any(owes(executor.resources, notes[call]) for call in chosen)
+                owed = OWED if any(owes(executor.resources, note) for note in notes) else ""
         except ToolstileError as error:
-            return self._show_session(request, row, fault=str(error))
-        fault = "" if outcome.success else outcome.text
-        if is_owed:
-            fault += " The undo of an effect outside has failed and is still owed; see Ledger."
-        return self._show_session(request, row, told=outcome.text, fault=fault)
+            return self._show_session(request, row, str(error), is_fault=True)
+        is_fault = bool(owed) or not outcome.success
+        return self._show_session(request, row, outcome.text + owed, is_fault=is_fault)
 
     @contextmanager
     def _recording(self) -> Generator[None]:
         """Record calls, one undo at a time, though the command `console` records none."""
         settings: RecordSettings | None = self._host.settings("record")
-        with self._undoing:
-            if settings is None or not settings.off:
-                yield
-                return
-            more = {"off": False, "beside": True, "replay": None}
-            with at_work(self._host, settings.model_copy(update=more)):
-                yield
+        with self._undoing, ExitStack() as stack:
+            if settings is not None and settings.off:
+                more = {"off": False, "beside": True, "replay": None}
+                stack.enter_context(at_work(self._host, settings.model_copy(update=more)))
+            yield

@@ -26,7 +26,7 @@ from toolstile_plugins.undo.store import UndoStore
 
 FAILED: Final = 1
 CONFLICT: Final = 3
-_OWED: Final = (
+OWED: Final = (
     " But the undo of an effect outside has failed and is still owed. `toolstile status` lists it, "
     "and `toolstile ledger reconcile` tries again."
 )
@@ -174,7 +174,7 @@ def _undo(
         # The log has the remedy of an operator already.
         tell(args, outcome.text, {"undone": [], "error": outcome.text})
         return FAILED
-    told = f"{diff or outcome.text}{_OWED if owed else ''}"
+    told = f"{diff or outcome.text}{OWED if owed else ''}"
     noted = outcome.event.attributes
     undone, kept = [*noted.get(UNDONE_CALLS, ())], [*noted.get(KEPT_VALUES, ())]
     wire = {"undone": [] if args.dry_run else undone, "kept": kept, "owed": owed, "diff": diff}
