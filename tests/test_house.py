@@ -143,7 +143,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17784 + 556,
     "toolstile": 19820 + 1584,
     "toolstile_cli": 5840 + 69,
-    "toolstile_plugins": 55340 + 1980 + 6837 + 492 + 684,
+    "toolstile_plugins": 55340 + 1980 + 6837 + 492 + 565,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

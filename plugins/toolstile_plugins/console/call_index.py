@@ -474,7 +474,7 @@ def _add(
     connection.execute(_ADD_SESSIONS, (file, lines[0][0]))
     connection.executemany("REPLACE INTO notes VALUES (?, ?, ?, ?, ?)", _noted(said, file))
 
-    def waited(*key: str) -> tuple[str, str, str | None] | None:
+    def waited(*key: str) -> Any:
         return connection.execute(_WAITED, key).fetchone()
 
     sums = sums_of(said, waited)

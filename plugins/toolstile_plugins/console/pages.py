@@ -103,7 +103,12 @@ class Pages:
             lstrip_blocks=True,
         )
 
-        filters: dict[str, Any] = {"diff": read_diff, "pairs": pairs_of, "id": id_of, "counted": counted}
+        filters: dict[str, Any] = {
+            "diff": read_diff,
+            "pairs": pairs_of,
+            "id": id_of,
+            "counted": counted,
+        }
         self._templates.filters.update(filters, duration=duration)
         self._access = access
         self._known: dict[str, Any] = {

@@ -108,7 +108,7 @@ class Sessions:
             "is_fault": is_fault,
         }
         query = urlencode({"session": row.session})
-        values = {**wire, "row": row, "query": query, "plan": plan, "turns": turns}
+        values: dict[str, Any] = {**wire, "row": row, "query": query, "plan": plan, "turns": turns}
         values |= {"files": sorted(files), "left": len(notes or ()) - len(undoable)}
         status = HTTPStatus.CONFLICT if is_fault else HTTPStatus.OK
         return self._pages.show(request, "session.html", values, wire, status)
