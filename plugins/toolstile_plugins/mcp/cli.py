@@ -196,8 +196,8 @@ def commands(command: type[Command]) -> list[Command]:
             run=_run,
             configure=_configure,
             defaults={"approver": NAME},
-            # In the console, a person answers, and lets stopped calls run.
-            decides=lambda words: "--console" in words,
+            # A person answers in the console, lets stopped calls run, and accepts changed tools.
+            decides=lambda words: not {"--console", "--accept"}.isdisjoint(words),
             # A check connects to the servers; a host that only looks does not.
             purpose=lambda args: (
                 "serve" if args.what is None else "call" if args.what == "check" else "look"

@@ -40,6 +40,8 @@ def installed(hooked: Workspace) -> Workspace:
         ("undo --list", False),
         ("mcp --http 127.0.0.1:0", False),
         ("mcp --http 127.0.0.1:0 --console", True),
+        ("mcp check one --accept", True),
+        ("mcp check one", False),
         ("undo --last", True),
         ("ledger show x", False),
         ("ledger resolve show --done", True),
