@@ -233,8 +233,10 @@ def replaced(file: Path, mode: int = 0o600) -> Generator[BufferedWriter]:
     # Because a folder may hold a link of any foreseeable name, the new file's is random.
     spare = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     try:
-        with spare.open("xb") as new:
-            os.fchmod(new.fileno(), mode)
+        # Else another user could open the file before it has its mode.
+        spare.touch(0o600, exist_ok=False)
+        spare.chmod(mode)
+        with spare.open("wb") as new:
             yield new
             new.flush()
             # Else a loss of power may leave an empty file under the name.
