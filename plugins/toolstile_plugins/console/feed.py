@@ -18,8 +18,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from toolstile_hookspecs import ToolstileError
-
 log = logging.getLogger("toolstile.console")
 
 SHARE: Final = 1 / 400
@@ -99,8 +97,8 @@ class Feed:
         while True:
             try:
                 now, self._spent = await run_in_threadpool(timed_version)
-            except (ToolstileError, OSError) as error:
-                log.warning("The console cannot look for changes: %s", error)
+            except Exception as error:  # noqa: BLE001 - pages would wait for events in vain
+                log.warning("The console cannot look for changes: %r", error)
             else:
                 async with self._changed:
                     if now != self._now:

@@ -48,6 +48,26 @@ def test_nothing_is_looked_at_while_no_page_is_open(desk, visitor):
     until(lambda: not feed.is_looking)
 
 
+request = Request({"type": "http", "query_string": b"", "path": "/", "headers": []})
+
+
+def test_a_look_that_raises_is_not_the_last():
+    found = iter([RuntimeError("changed during iteration"), "new"])
+
+    def version() -> str:
+        if isinstance(each := next(found, "new"), Exception):
+            raise each
+        return each
+
+    async def visit() -> None:
+        stream = Feed(version, 0.01).events(request, "")
+        await anext(stream)
+        assert b"data: new" in await asyncio.wait_for(anext(stream), 30)
+        await stream.aclose()
+
+    asyncio.run(visit())
+
+
 def test_a_page_that_is_opened_again_waits_for_the_look_of_the_closed_one():
     events: list[str] = []
 
@@ -69,7 +89,6 @@ def test_a_page_that_is_opened_again_waits_for_the_look_of_the_closed_one():
         assert [await anext(stream) for _ in range(2)][1].startswith(b"id: ")
         await stream.aclose()
 
-    request = Request({"type": "http", "query_string": b"", "path": "/", "headers": []})
     asyncio.run(visit())
     assert events[:8] == ["begun", "ended"] * 4
 
