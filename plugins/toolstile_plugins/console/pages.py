@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from http import HTTPStatus
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -17,7 +18,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from toolstile_hookspecs.stops import Stop
 from toolstile_hookspecs.support.text import counted, duration, printable
@@ -151,6 +152,12 @@ class Pages:
         values |= {"asked": asked, "query": query}
         wire = {name: [row.wire() for row in rows], "older": next_}
         return self.show(request, f"{name}.html", values, wire)
+
+    def done(self, request: Request, path: str, show: Callable[[Request], Response]) -> Response:
+        """Return the redirect to a page after a form, or the answer of `show` as JSON."""
+        if wants_json(request):
+            return show(request)
+        return RedirectResponse(f"{self._known['base']}/{path}", HTTPStatus.SEE_OTHER)
 
     def ask_again(
         self, request: Request, fields: Fields, title: str, points: Sequence[str], button: str

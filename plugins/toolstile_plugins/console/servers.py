@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from http import HTTPStatus
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any, ClassVar, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from toolstile_plugins.console.access import Access, Fields
-from toolstile_plugins.console.pages import Pages, version_of, wants_json
+from toolstile_plugins.console.pages import Pages, version_of
 from toolstile_plugins.mcp.gateway.check import found_of, points_of
 from toolstile_plugins.mcp.gateway.errors import one_line
 from toolstile_plugins.mcp.gateway.gateway import Gateway, Upstream
 from toolstile_plugins.mcp.gateway.tools import Definition
 from toolstile_plugins.mcp.gateway.trust import Doubt
+
+LINES: Final = 4_000
+"""The most lines of a definition, and of all changes of a server, that a page shows."""
+WIDTH: Final = 2_000
+"""The most characters of such a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +38,24 @@ class Server:
     """Its state, as `toolstile mcp check` prints it."""
     points: list[str]
     """The points that need attention."""
-    diff: str
-    """The tools that were not accepted, beside their accepted definitions; "" without any."""
-    seen: str
-    """The digest of the definitions that Accept accepts."""
+    doubts: Sequence[Doubt]
+    """The tools that were not accepted, beside their accepted definitions."""
+
+    @property
+    def seen(self) -> str:
+        """The digest of the definitions that Accept accepts."""
+        return version_of([doubt.found.digest for doubt in self.doubts])
 
     @property
     def version(self) -> str:
         return version_of([self.found, self.seen])
+
+    @property
+    def diff(self) -> str:
+        """The changes; making them can take long, because a server chooses their size."""
+        lines = (f"{line}\n" for doubt in self.doubts for line in _diff(doubt))
+        shown = "".join(islice(lines, LINES))
+        return f"{shown}The rest is too long for this page.\n" if next(lines, "") else shown
 
 
 @dataclass(eq=False)
@@ -86,9 +102,7 @@ class Servers:
         if not asyncio.run_coroutine_threadsafe(accept(), self._gateway.loop).result():
             told = f"Nothing is accepted: the tools of {upstream.name} have changed since you "
             raise HTTPException(HTTPStatus.CONFLICT, f"{told}loaded the page. Load it again.")
-        if wants_json(request):
-            return self._list(request)
-        return RedirectResponse(request.url.path.rpartition("/")[0], HTTPStatus.SEE_OTHER)
+        return self._pages.done(request, self.path, self._list)
 
 
 def shown(upstream: Upstream) -> Server:
@@ -96,9 +110,7 @@ def shown(upstream: Upstream) -> Server:
     connection, doubts = upstream.connection, upstream.standing.doubts()
     down = connection.account or upstream.missing or "it has not answered yet"
     found = found_of(upstream, None if connection.protocol else down)
-    diff = "".join(f"{line}\n" for doubt in doubts for line in _diff(doubt))
-    seen = version_of([doubt.found.digest for doubt in doubts])
-    return Server(found, points_of(found), diff, seen)
+    return Server(found, points_of(found), doubts)
 
 
 def _diff(doubt: Doubt) -> Iterator[str]:
@@ -112,5 +124,11 @@ def _lines(definition: Definition) -> list[str]:
     lines = list[str]()
     for part, value in definition.plain().items():
         text = value if isinstance(value, str) else json.dumps(value, indent=2, sort_keys=True)
-        lines += [f"{part.replace('_', ' ')}:", *(f"  {line}" for line in text.split("\n"))]
-    return lines
+        lines += [f"{part.replace('_', ' ')}:", *(f"  {_cut(line)}" for line in text.split("\n"))]
+    more = len(lines) - LINES
+    return lines if more <= 0 else [*lines[:LINES], f"({more:,} more lines)"]
+
+
+def _cut(line: str) -> str:
+    more = len(line) - WIDTH
+    return line if more <= 0 else f"{line[:WIDTH]} ({more:,} more characters)"

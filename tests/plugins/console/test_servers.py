@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,6 +16,10 @@ from .test_access import Markup
 from .test_stopping import token
 
 pytest.importorskip("mcp")
+
+from toolstile_plugins.console.servers import LINES, Server
+from toolstile_plugins.mcp.gateway.tools import Definition
+from toolstile_plugins.mcp.gateway.trust import Doubt
 
 RAW = Path(__file__).parents[1] / "mcp" / "gateway" / "raw_server.py"
 
@@ -58,3 +64,25 @@ def test_without_servers_there_is_no_such_section(tmp_path, stack):
     visitor = Visitor(desk := Desk(tmp_path, stack), stack.enter_context(desk.client()))
     assert visitor.get("/servers").status_code == 404
     assert "/servers" not in visitor.get().text
+
+
+def test_changes_of_any_size_and_of_odd_characters_are_shown_in_time():
+    def doubt(name: str, description: str) -> Doubt:
+        parts = {"title": None, "output_schema": None, "annotations": {}}
+        old, new = (
+            Definition(name, description=text, input_schema={}, **parts)
+            for text in (description[::-1], description)
+        )
+        return Doubt(new, old)
+
+    chosen = random.Random(1)
+    many = "\n".join(str(chosen.randrange(110)) for _ in range(100_000))
+    doubts = [doubt(f"tool{n}", many) for n in range(100)]
+    began = time.thread_time()
+    shown = Server({}, [], doubts).diff
+    assert time.thread_time() - began < 5
+    assert (shown.count("\n"), shown.endswith("The rest is too long for this page.\n")) == (
+        (LINES + 1, True)
+    )
+    odd = Server({}, [], [doubt("odd", f"{chr(0xD800)}\r\x1b[2J{'x' * 10_000_000}")]).diff
+    assert (len(odd) < 10_000, "more characters" in odd) == (True, True)
