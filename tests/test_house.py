@@ -137,13 +137,13 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
     assert lines_of(core) <= CORE_LINES
 
 
-CORE_LINES = 3636 + 165
+CORE_LINES = 3636 + 169
 """The second number is for transactions, cards, children, undo, and the hook of `status`."""
 MAX_LINES = {
-    "toolstile_hookspecs": 17784 + 556,
-    "toolstile": 19820 + 1584,
+    "toolstile_hookspecs": 17784 + 562,
+    "toolstile": 19820 + 1589,
     "toolstile_cli": 5840 + 69,
-    "toolstile_plugins": 55340 + 1980 + 6837 + 492 + 565,
+    "toolstile_plugins": 55340 + 1980 + 6837 + 526 + 565,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

@@ -221,8 +221,12 @@ class HostHandle(Protocol):
         Raises `StateError` if a decision under way does not end; all else is stopped.
         """
 
-    def go(self) -> None:
-        """End all stops."""
+    @property
+    def is_alone(self) -> bool:
+        """True without a configuration file and a database: a stop is for this process alone."""
+
+    def go(self, *stops: Stop) -> None:
+        """End these stops; by default all."""
 
     def decides(self, words: Sequence[str]) -> bool:
         """Tell whether the command with these words needs a person; see `Command.decides`."""

@@ -221,9 +221,14 @@ class Host:
         made = Stop(" ".join(reason.split()), by, now, until, kind, name)  # type: ignore[arg-type]
         self.gate.change(lambda stops: (*stops, made))
 
-    def go(self) -> None:
-        """End all stops."""
-        self.gate.change(lambda _: ())
+    @property
+    def is_alone(self) -> bool:
+        """True if its stops concern this process alone; see `HostHandle.is_alone`."""
+        return self.gate.is_alone
+
+    def go(self, *stops: Stop) -> None:
+        """End these stops; by default all."""
+        self.gate.change(lambda held: tuple(each for each in held if stops and each not in stops))
 
     def stops(self) -> tuple[Stop, ...]:
         """Return the stops that are in force, the oldest first."""

@@ -47,7 +47,7 @@ def go(host: Host, args: argparse.Namespace) -> int:
 
 
 def _refuse_alone(host: Host) -> None:
-    if host.gate.is_alone:
+    if host.is_alone:
         told = "There is no configuration here, so no host hears of it. Run the command in the "
         raise StateError(f"{told}folder of the configuration, or name its file with --config.")
 

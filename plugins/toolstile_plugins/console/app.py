@@ -90,7 +90,7 @@ class Console:
             Calls(index, effects, self._pages),
             Sessions(host, index, person, access, self._pages),
             effects,
-            Rules(host, index, settings.backtest, access, self._pages),
+            Rules(host, index, access, self._pages),
         ]
         if (gateway := host.state("mcp")) is not None:
             # Because the MCP SDK is heavy, only a console with servers imports it.

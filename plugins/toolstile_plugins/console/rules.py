@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from toolstile_hookspecs import ConfigurationError, HostHandle, ToolstileError
 from toolstile_plugins.console.access import Access, Fields
 from toolstile_plugins.console.call_index import CallIndex
-from toolstile_plugins.console.pages import Pages, version_of, wants_json
+from toolstile_plugins.console.pages import Pages, version_of
 from toolstile_plugins.rules.commands import CONFIRMATION, Report, SavedBacktest, backtest
 from toolstile_plugins.rules.governing import rules_over
 
@@ -36,16 +36,17 @@ class Rules:
 
     _host: HostHandle
     _index: CallIndex
-    _saved: Path | None  # the file of the last result; by default beside the first record
     _access: Access
     _pages: Pages
     _lock: Lock = field(default_factory=Lock)
     _running: Report | None = None
     _fault: str = ""  # of the last backtest
 
-    def __post_init__(self) -> None:
-        for place in [*self._index.places][: self._saved is None]:
-            self._saved = place.with_name(f"{place.name}.backtest.json")
+    @property
+    def _saved(self) -> Path | None:
+        """The file of the last result, beside the first record."""
+        found = (place.with_name(f"{place.name}.backtest.json") for place in self._index.places)
+        return next(found, None)
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -93,29 +94,25 @@ class Rules:
     def _start(self, request: Request, _: Fields) -> Response:
         if self._saved is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "No calls are recorded here.")
-        if self._host.stops():
-            fault = "No call can be tried while calls are stopped. Press Go, then start again."
-            raise HTTPException(HTTPStatus.CONFLICT, fault)
         with self._lock:
-            if (running := self._running) is not None:
+            if running := self._running:
                 fault = f"A backtest is running, with {running.calls:,} calls so far. Wait for it."
                 raise HTTPException(HTTPStatus.CONFLICT, fault)
             self._running = report = Report()
         # It ends with the process, because its result can be had again.
         Thread(target=self._test, args=(report, self._saved), daemon=True).start()
-        if wants_json(request):
-            return self._list(request)
-        return RedirectResponse(request.url.path.rpartition("/")[0], HTTPStatus.SEE_OTHER)
+        return self._pages.done(request, self.path, self._list)
 
     def _test(self, report: Report, path: Path) -> None:
-        fault = ""
+        fault = "The backtest was ended."  # as by `SystemExit` in a rule
         try:
             backtest(self._host, self._index.paths(), report, newest=NEWEST)
-            now, changes = self._host.clock.now(), tuple(report.changes)
-            SavedBacktest(at=now, calls=report.calls, changes=changes).save(path)
+            SavedBacktest.of(report, self._host).save(path)
+            fault = ""
         except ToolstileError as error:
             fault = str(error)
         except Exception as error:
             log.exception("The backtest has failed.")
             fault = f"The backtest has failed ({type(error).__name__}); the log has the details."
-        self._fault, self._running = fault, None
+        finally:
+            self._fault, self._running = fault, None

@@ -16,13 +16,10 @@ class ConsoleSettings(BaseModel):
         interval: Seconds between two looks for changes, while a page is open.
         index: The file of the index of recorded calls, beside the record by default. You can
             remove the file at any time: the console makes it again.
-        backtest: The file with the result of `toolstile policy backtest --save FILE`, which the
-            section Rules shows. It is beside the record by default, as `RECORD.backtest.json`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
     index: Path | None = None
-    backtest: Path | None = None
     interval: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.5

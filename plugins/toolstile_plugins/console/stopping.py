@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from toolstile_hookspecs import ConfigurationError, HostHandle, Principal, StateError
+from toolstile_hookspecs import ConfigurationError, HostHandle, Principal
 from toolstile_hookspecs.stops import SCOPES
 from toolstile_plugins.console.access import Access, Fields
-from toolstile_plugins.console.pages import Pages, wants_json
+from toolstile_plugins.console.pages import Pages
 
 
 @dataclass(eq=False)
@@ -34,30 +35,28 @@ class Stopping:
     def _stop(self, request: Request, fields: Fields) -> Response:
         form = {name: value.strip() for name, value in fields}
         kind, name = form.get("kind", "all"), form.get("name", "")
-        if kind in SCOPES and not name:
-            fault = f"Nothing is stopped: write the name of the {kind}, then retry."
-            return PlainTextResponse(fault, HTTPStatus.BAD_REQUEST)
         scope: dict[str, Any] = {} if kind == "all" else {kind: name}
+        if scope and not (name and SCOPES.issuperset(scope)):
+            fault = f"Nothing is stopped: write the name of one of {sorted(SCOPES)}, then retry."
+            raise HTTPException(HTTPStatus.BAD_REQUEST, fault)
         try:
             self._host.stop(form.get("reason", ""), by=self._person.id, **scope)
         except ConfigurationError as error:
-            return PlainTextResponse(f"Nothing is stopped: {error}", HTTPStatus.BAD_REQUEST)
-        except StateError as error:
-            return PlainTextResponse(str(error), HTTPStatus.CONFLICT)
-        return self._first_page(request)
+            fault = f"Nothing is stopped: {error}"
+            raise HTTPException(HTTPStatus.BAD_REQUEST, fault) from None
+        return self._pages.done(request, "", self._wire)
 
     def _go(self, request: Request, fields: Fields) -> Response:
-        stops = [str(stop) for stop in self._host.stops()]
-        title, button = "End these stops?", "End all stops: calls run again"
-        asked = self._pages.ask_again(request, fields, title, stops, button) if stops else None
-        if asked is not None:
-            return asked
-        self._host.go()
-        return self._first_page(request)
+        stops = self._host.stops()
+        if stops:
+            title, button = "End these stops?", "End all stops: calls run again"
+            points = [str(stop) for stop in stops]
+            if asked := self._pages.ask_again(request, fields, title, points, button):
+                return asked
+            # A stop of another process that the person has not seen stays.
+            self._host.go(*stops)
+        return self._pages.done(request, "", self._wire)
 
-    def _first_page(self, request: Request) -> Response:
-        if wants_json(request):
-            stops = [str(stop) for stop in self._host.stops()]
-            return self._pages.show(request, "", {}, {"stops": stops})
-        first = request.url.path.rpartition("/")[0]
-        return RedirectResponse(f"{first}/", HTTPStatus.SEE_OTHER)
+    def _wire(self, request: Request) -> Response:
+        stops = [str(stop) for stop in self._host.stops()]
+        return self._pages.show(request, "", {}, {"stops": stops})

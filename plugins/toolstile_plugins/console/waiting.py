@@ -124,6 +124,7 @@ class Waiting:
             "granted": granted,
             "lately": lately,
             "has_inbox": self._found is not None,
+            "is_alone": self._host.is_alone,
             "told": told or {},
         }
         wire = {

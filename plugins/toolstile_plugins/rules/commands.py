@@ -25,6 +25,7 @@ from toolstile_hookspecs import (
     PolicyStoreLocation,
     Principal,
     Replay,
+    StateError,
     Status,
     Tool,
     ToolCall,
@@ -327,12 +328,12 @@ class Report:
         self._found[key] = replace(known, calls=known.calls + 1)
 
 
-class SavedBacktest(BaseModel):
-    """The result of a backtest in a file: when it ended, its calls, and the changes.
+MOST_SAVED: Final = 4 * 1024 * 1024
+"""The bytes of the longest result that is read."""
 
-    Example:
-        >>> SavedBacktest.load(Path("calls.jsonl.backtest.json")).changes  # doctest: +SKIP
-    """
+
+class SavedBacktest(BaseModel):
+    """The result of a backtest in a file: when it ended, its calls, and the changes."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -343,10 +344,20 @@ class SavedBacktest(BaseModel):
     changes: tuple[Change, ...]
 
     @classmethod
+    def of(cls, report: Report, host: HostHandle) -> SavedBacktest:
+        """Return the result of a backtest that has ended now."""
+        return cls(at=host.clock.now(), calls=report.calls, changes=tuple(report.changes))
+
+    @classmethod
     def load(cls, path: Path) -> SavedBacktest | None:
         """Return the result in a file, None without a file; `ConfigurationError` for another."""
         try:
-            return cls.model_validate_json(path.read_bytes())
+            content = b""
+            # Because a read of a pipe or a device may never end, these count as empty.
+            if path.is_file() or not path.exists():
+                with path.open("rb") as file:
+                    content = file.read(MOST_SAVED)
+            return cls.model_validate_json(content)
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
@@ -386,6 +397,7 @@ def backtest(
 
     Raises:
         RecordError: A record cannot be read.
+        StateError: Calls are stopped, or were stopped meanwhile.
     """
     report = report or Report()
     apart = APART.set(True)
@@ -393,10 +405,16 @@ def backtest(
         for recording in _newest(paths, newest):
             replayer = Replayer(recording, approves=True, apart=True)
             for comparison in replayed(host, recording, replayer):
+                # Because a stopped call reaches no policy, it would count as allowed.
+                if stops := host.stops():
+                    raise StateError(f"The policies cannot be tested. Stopped: {stops[0]}. {_GO}")
                 report.add(recording.path, comparison)
     finally:
         APART.reset(apart)
     return report
+
+
+_GO: Final = "End the stops with `toolstile go` or in the console, then retry."
 
 
 def _newest(paths: Sequence[Path], most: int | None) -> Iterator[Recording]:
@@ -500,8 +518,7 @@ def _backtest(host: HostHandle, args: argparse.Namespace) -> int:
     report = backtest(host, [path for place in args.records for path in records_in(place)])
     changes = report.changes
     if args.save is not None:
-        now, found = host.clock.now(), tuple(changes)
-        SavedBacktest(at=now, calls=report.calls, changes=found).save(args.save)
+        SavedBacktest.of(report, host).save(args.save)
     if args.out is not None:
         for change in changes:
             args.out.write(change.wire())

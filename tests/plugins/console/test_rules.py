@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import ExitStack
 from typing import Any
@@ -101,9 +102,14 @@ def test_a_backtest_runs_beside_the_calls_of_the_host(desk, visitor, strict, mon
 
 def test_faults_are_shown(desk, visitor, tmp_path):
     desk.host.stop("Enough")
-    assert press(visitor)[0] == 409
+    assert press(visitor)[0] == 303
+    assert "Stopped: all calls" in until(lambda: visitor.json("/rules")["fault"])
     desk.host.go()
     saved = tmp_path / "calls.jsonl.backtest.json"
+    assert not saved.exists()
+    os.mkfifo(saved)
+    assert "cannot be read as the result" in visitor.json("/rules")["fault"]
+    saved.unlink()
     saved.write_text(EVIL)
     page = visitor.get("/rules").text
     assert ("cannot be read as the result of a backtest" in page, Markup(page).found) == (True, [])

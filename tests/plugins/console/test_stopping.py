@@ -51,7 +51,9 @@ def test_calls_stop_by_scope_and_run_again_once_it_is_confirmed(desk, visitor):
 
 
 def test_no_stop_without_a_reason_and_a_known_scope(desk, visitor):
-    for fields in ({"reason": " "}, {"kind": "tool"}, {"kind": "all of it", "name": "x"}):
+    kinds = ("all of it", "by", "reason", "self", "seconds")
+    unknown = [{"kind": kind, "name": "5"} for kind in kinds]
+    for fields in ({"reason": " "}, {"kind": "tool"}, *unknown):
         answer = stop(visitor, **fields)
         assert (answer.status_code, "Nothing is stopped" in answer.text) == (400, True)
     assert desk.host.stops() == ()
@@ -93,6 +95,27 @@ def test_go_ends_the_stops_alone_that_its_person_has_seen(desk, visitor):
     desk.host.stop("Second", by="eve")
     again = {**ask_to_go(visitor), "sure": sure["sure"]}
     assert (visitor.post("/go", again).status_code, len(desk.host.stops())) == (200, 1)
+
+
+def test_go_leaves_a_stop_alone_that_another_process_has_made_meanwhile(desk, visitor, monkeypatch):
+    desk.host.stop("First", by="ada")
+    sure, change = ask_to_go(visitor), desk.host.gate.change
+
+    def change_late(asked):
+        monkeypatch.undo()
+        desk.host.stop("Second", by="eve")
+        change(asked)
+
+    monkeypatch.setattr(desk.host.gate, "change", change_late)
+    assert visitor.post("/go", sure).status_code == 303
+    assert [stop.by for stop in desk.host.stops()] == ["eve"]
+
+
+def test_the_page_says_whether_other_processes_hear_of_a_stop(desk, visitor, monkeypatch):
+    told = "Only calls of this process stop"
+    assert told in visitor.get().text
+    monkeypatch.setattr(desk.host.gate, "is_alone", False)
+    assert told not in visitor.get().text
 
 
 def test_what_a_stop_says_stays_text(desk, visitor):

@@ -44,6 +44,14 @@ def test_a_diff_is_shown_side_by_side_when_asked(page, desk):
     expect(row).to_contain_text("+2")
 
 
+def test_a_stop_and_its_end_are_shown_live(page, desk):
+    desk.host.stop("Too many", by="ada")
+    expect(page.get_by_role("alert")).to_contain_text("by ada")
+    expect(page.get_by_role("button", name="Go…")).to_be_visible()
+    desk.host.go()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
 def test_a_denial_takes_a_reason(page, desk):
     question = desk.ask()
     card = card_of(page, question)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolstile import Host, MarkdownSection, Settings, ToolCall, tool
-from toolstile_hookspecs import ApprovalAnswer, ToolContext, hookimpl
+from toolstile_hookspecs import ApprovalAnswer, StateError, ToolContext, hookimpl
 from toolstile_plugins.record import RecordError
 from toolstile_plugins.rules.commands import Report, backtest
 
@@ -91,6 +91,16 @@ LOOK_FIRST = {
 def test_the_same_policies_decide_alike_and_no_handler_runs(record: Record):
     report = tried(LOOK_FIRST, paths=[record(PAY, LOOK, PAY, policies=[LOOK_FIRST])])
     assert (report.calls, report.changes, RAN) == (3, [], [])
+
+
+def test_stopped_calls_are_not_taken_for_allowed_ones(record: Record):
+    path = record(PAY, PAY, policies=[NO_WRITES])
+    with host_with() as host:
+        host.stop("Enough")
+        with pytest.raises(StateError, match=r"Stopped: all calls.*Enough.*`toolstile go`"):
+            backtest(host, [path])
+        host.go()
+        assert backtest(host, [path]).calls == 2
 
 
 def test_a_new_policy_is_told_with_its_calls_and_the_first_of_them(record: Record):

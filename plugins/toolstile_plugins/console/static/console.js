@@ -17,7 +17,7 @@ async function refresh() {
       if (!response.ok) throw new Error(response.statusText);
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       merge([...page.getElementById("list").children]);
-      for (const id of ["stops", "grants"]) {
+      for (const id of ["stopped", "stops", "grants"]) {
         const [was, is] = [document, page].map((where) => where.getElementById(id));
         if (was && was.dataset.version !== is.dataset.version && !was.matches(":focus-within")) was.replaceWith(is);
       }
