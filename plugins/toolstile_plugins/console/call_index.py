@@ -119,28 +119,30 @@ def rows_of(path: Path, lines: Said) -> list[Row]:
     """Return the calls in lines of a record."""
     rows: list[Row] = []
     for start, said in lines:
-        with suppress(ValueError, KeyError, TypeError, AttributeError):
+        with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError):
             if said["kind"] == "call":
                 envelope = said["envelope"]
                 read = said.get("text", envelope.get("error", envelope.get("data")))
                 gist = read.strip().partition("\n")[0][:_GIST] if isinstance(read, str) else ""
-                rows.append(
-                    Row(
-                        path,
-                        start,
-                        call_id=said["id"],
-                        tool=envelope["tool"],
-                        status=Status(said["status"]),
-                        at=datetime.fromisoformat(said["at"]),
-                        fate=None,
-                        seconds=said["seconds"],
-                        session=said["session"],
-                        principal=said.get("user") or "",
-                        parent=said.get("parent"),
-                        gist=gist,
-                        transaction=said.get("transaction"),
-                    )
+                row = Row(
+                    path,
+                    start,
+                    call_id=said["id"],
+                    tool=envelope["tool"],
+                    status=Status(said["status"]),
+                    at=datetime.fromisoformat(said["at"]),
+                    fate=None,
+                    seconds=said["seconds"],
+                    session=said["session"],
+                    principal=said.get("user") or "",
+                    parent=said.get("parent"),
+                    gist=gist,
+                    transaction=said.get("transaction"),
                 )
+                # Because one damaged line would keep the index from all lines, check its types.
+                texts = [row.call_id, row.tool, row.session, row.principal, _text_of(row.ended)]
+                "".join([*texts, row.parent or "", row.transaction or ""])
+                rows.append(row)
     return rows
 
 
@@ -151,8 +153,9 @@ _NOTED: Final = {"transaction": ("id", "status"), "approval": ("call", "at")}
 def _noted(lines: Said, file: int | None) -> Iterator[tuple[object, ...]]:
     for start, said in lines:
         with suppress(KeyError, TypeError):
-            id_, value = _NOTED[said["kind"]]
-            yield said["kind"], said[id_], file, start, said[value]
+            id_, value = (said[name] for name in _NOTED[said["kind"]])
+            if isinstance(id_, str) and isinstance(value, str):
+                yield said["kind"], id_, file, start, value
 
 
 _OF_FILES: Final = {
@@ -459,6 +462,7 @@ def _add(
     replaced = connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (file, *place))
     file = replaced.lastrowid
     said = said_in(lines)
+    rows = rows_of(path, said)
     connection.executemany(
         "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
@@ -467,7 +471,7 @@ def _add(
                 _text_of(row.at), row.seconds, row.session, row.principal, row.parent, row.gist,
                 row.transaction, _text_of(row.ended),
             )
-            for row in rows_of(path, said)
+            for row in rows
         ],
     )  # fmt: skip
     connection.create_function("id_of", 1, id_of, deterministic=True)
@@ -477,7 +481,8 @@ def _add(
     def waited(*key: str) -> Any:
         return connection.execute(_WAITED, key).fetchone()
 
-    sums = sums_of(said, waited)
+    starts = {row.start for row in rows}
+    sums = sums_of([call for start, call in said if start in starts], waited)
     connection.executemany(
         _ADD_SUM, [(at, kind, name, file, *more) for at, kind, name, *more in sums]
     )

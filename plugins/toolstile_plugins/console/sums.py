@@ -37,19 +37,18 @@ Waited = Callable[[str, str, str], tuple[str, str, str | None] | None]
 """Finds the line of a call before a time: its status, its end, and the time of the answer."""
 
 
-def sums_of(lines: Iterable[tuple[int, Any]], waited: Waited) -> list[Sum]:
-    """Return the sums of read lines."""
+def sums_of(calls: Iterable[Any], waited: Waited) -> list[Sum]:
+    """Return the sums of the lines of calls."""
     found: dict[tuple[int, str, str], tuple[int, float]] = {}
-    for _, said in lines:
+    for said in calls:
+        began = datetime.fromisoformat(said["at"]).astimezone(UTC)
+        ended = began + timedelta(seconds=said["seconds"])
+        at = int(ended.timestamp()) // SPAN * SPAN
         # `toolstile record verify` names the damaged lines.
-        with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            if said["kind"] == "call":
-                began = datetime.fromisoformat(said["at"]).astimezone(UTC)
-                ended = began + timedelta(seconds=said["seconds"])
-                at = int(ended.timestamp()) // SPAN * SPAN
-                for kind, name, seconds in [*_shares(said, began, waited)]:
-                    number, before = found.get((at, kind, name), (0, 0.0))
-                    found[at, kind, name] = number + 1, before + seconds
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            for kind, name, seconds in [*_shares(said, began, waited)]:
+                number, before = found.get((at, kind, name), (0, 0.0))
+                found[at, kind, name] = number + 1, before + seconds
     return [Sum(*key, *value) for key, value in found.items()]
 
 

@@ -15,6 +15,7 @@ from console_day import lines
 from toolstile_plugins.console import call_index
 from toolstile_plugins.console.call_index import CallIndex, Filter
 from toolstile_plugins.console.charts import DAY, HEIGHT, charts_of
+from toolstile_plugins.console.pages import id_of
 from toolstile_plugins.console.sums import ANSWERED, OUTCOME, REFUSAL, SPAN, STAGE, WENT_ON, Sum
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -47,7 +48,7 @@ def test_each_call_of_a_session_counts_once(tmp_path: Path, monkeypatch: Any) ->
     assert (index.sums(0), index.sessions(9)) == ([], [])
 
 
-def line(kind: str, second: float, **said: Any) -> str:
+def line(kind: str, second: float, /, **said: Any) -> str:
     at = (NOON + timedelta(seconds=second)).isoformat()
     call = {"session": "s", "id": "c", "seconds": 1.0, "stage": "commit", "envelope": {"tool": "t"}}
     said = {**(call if kind == "call" else {}), "kind": kind, "at": at, **said}
@@ -81,12 +82,29 @@ def test_a_wait_lasts_to_the_answer_and_then_to_the_call(
     assert (sums[ANSWERED], sums[WENT_ON]) == (answered, went_on)
 
 
-def test_damaged_lines_hide_no_sum(tmp_path: Path) -> None:
+DAMAGES: list[dict[str, Any]] = [
+    {"at": "x"},
+    {"at": "9999-12-31T23:59:59+00:00", "seconds": 10.0},
+    {"at": "0001-01-01T00:00:00+14:00"},
+    {"decisions": [{"policy": ["x"], "verdict": "deny"}], "status": "denied"},
+    {"envelope": {"tool": ["x"]}},
+    {"kind": "transaction", "id": ["x"]},
+    {"kind": "approval", "call": "c", "at": ["x"]},
+    *({"seconds": value} for value in (None, "1", 1e300, float("inf"), 10**400)),
+    *({name: ["x"]} for name in ("id", "session", "status", "user", "parent", "transaction")),
+    *({"stages": value} for value in (3, ["x"], [["x", "y"]])),
+]
+
+
+def test_damaged_lines_hide_no_other(tmp_path: Path) -> None:
     record = tmp_path / "calls.jsonl"
-    good = line("call", 0, status="succeeded")
-    bad = ["[]\n", "?\n", line("call", 0), line("call", 0, status="failed", at="x"), '{"kind":1}\n']
-    record.write_text("".join([*bad, good]))
-    assert numbers(CallIndex([record]), OUTCOME) == {"succeeded": 1}
+    good = {"status": "succeeded"}
+    damaged = [line("call", 0, **{**good, "session": "t", **damage}) for damage in DAMAGES]
+    record.write_text("".join(["[]\n", "?\n", '{"kind":1}\n', *damaged, line("call", 0, **good)]))
+    index = CallIndex([record])
+    assert numbers(index, OUTCOME)["succeeded"] >= 1
+    assert [session.calls for session in index.sessions(9, name=id_of("s"))] == [1]
+    assert len(index.page(Filter(session="s"), 9)) == 1
 
 
 @pytest.mark.slow
