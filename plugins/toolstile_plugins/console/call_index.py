@@ -162,7 +162,7 @@ _OF_FILES: Final = {
     "files": "id", "calls": "file", "notes": "in_file", "sessions": "file", "sums": "file"
 }  # fmt: skip
 """The tables, each with its column of files."""
-_VERSION: Final = 3
+_VERSION: Final = 4
 _BLOCK: Final = 4 * 1024 * 1024
 """The bytes that are indexed at once, while other processes wait for the index."""
 _TABLES: Final = f"""

@@ -45,12 +45,6 @@ _COLOURS: Final = {
 """The colours of names, from the lowest bar up. Other bars are above, the largest first."""
 _RULES: Final = ("bad", "person", "run", "keep", "check")
 """The colours of rules; all rules after the fifth have its colour."""
-_TITLES: Final = {
-    OUTCOME: "Calls by outcome",
-    STAGE: "Time by stage, without people",
-    WAIT: "Waits for people, on average",
-    REFUSAL: "Refusals by rule",
-}
 
 
 class Chart(NamedTuple):
@@ -71,7 +65,11 @@ def charts_of(sums: Iterable[Sum], now: datetime) -> list[Chart]:
     for each in sums:
         if each.at in times:
             found.setdefault(each.kind, {}).setdefault(each.name, {})[each.at] = each
-    return [_chart(kind, found[kind], times) for kind in _TITLES if kind in found]
+    return [
+        _chart(kind, found[kind], times)
+        for kind in (OUTCOME, STAGE, WAIT, REFUSAL)
+        if kind in found
+    ]
 
 
 def _value(kind: str, sums: Collection[Sum]) -> float:
@@ -102,9 +100,9 @@ def _chart(kind: str, found: Mapping[str, Mapping[int, Sum]], times: range) -> C
         if bars:
             time = datetime.fromtimestamp(times[place], UTC)
             drawn.append((place * WIDTH, f"{time:%H:%M}: {', '.join(told)}", bars))
-    figures = [(name.replace("_", " "), text(days[name])) for name in names]
-    rows = [(colour, *figure) for colour, figure in zip(colours, figures, strict=True)]
-    return Chart(_TITLES[kind], text(most), drawn, rows)
+    shown = zip(colours, names, strict=True)
+    rows = [(colour, name.replace("_", " "), text(days[name])) for colour, name in shown]
+    return Chart(kind, text(most), drawn, rows)
 
 
 def charts(host: HostHandle, index: CallIndex, pages: Pages) -> Route:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -148,7 +147,8 @@ class Sessions:
             if call.request is not None:
                 asked[path] = call.request
             entries.append(Numbered(call.n, call.model_copy(update={"request": asked.get(path)})))
-        answers = [self._index.answer_to(call.id) for _, call in found if call.approval is not None]
+        answers = (self._index.answer_to(call.id) for _, call in found if call.approval is not None)
+        approvals = [answer for answer in answers if answer is not None]
         ends: dict[str, RecordedTransaction] = {}
         ids = {call.transaction for _, call in found}
         while ids:
@@ -157,7 +157,6 @@ class Sessions:
             ids = {end.parent for end in met} - ends.keys()
         left = row.calls - len(found)
         notes = [f"{counted(left, 'earlier call')} left out."] if left > 0 else []
-        approvals = [answer for answer in answers if answer is not None]
         path = found[-1][0] if found else Path()
         data = timeline_of(entries, approvals, ends.values(), notes, path)
         # In ASCII, as in `Pages.show`.
@@ -178,12 +177,15 @@ class Sessions:
         if not chosen or len(notes) < len(chosen):
             fault = "Nothing was undone: a call is undone already, or cannot be. Choose another."
             return self._show_session(request, row, fault, is_fault=True)
+        record: RecordSettings | None = self._host.settings("record")
         try:
-            with (
-                self._recording(),
-                self._host.executor(session_id=row.session, principal=self._person) as tools,
-            ):
-                executor: Any = tools
+            with self._undoing, ExitStack() as stack:
+                if record is not None and record.off:
+                    # The command `console` records no calls, but an undo is one.
+                    on = {"off": False, "beside": True, "replay": None}
+                    stack.enter_context(at_work(self._host, record.model_copy(update=on)))
+                tools = self._host.executor(session_id=row.session, principal=self._person)
+                executor: Any = stack.enter_context(tools)
                 try:
                     outcome = executor.undo(*chosen)
                 except UndoConflict as conflict:
@@ -202,13 +204,3 @@ class Sessions:
             return self._show_session(request, row, str(error), is_fault=True)
         is_fault = bool(owed) or not outcome.success
         return self._show_session(request, row, outcome.text + owed, is_fault=is_fault)
-
-    @contextmanager
-    def _recording(self) -> Generator[None]:
-        """Record calls, one undo at a time, though the command `console` records none."""
-        settings: RecordSettings | None = self._host.settings("record")
-        with self._undoing, ExitStack() as stack:
-            if settings is not None and settings.off:
-                more = {"off": False, "beside": True, "replay": None}
-                stack.enter_context(at_work(self._host, settings.model_copy(update=more)))
-            yield

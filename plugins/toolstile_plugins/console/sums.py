@@ -11,10 +11,10 @@ from toolstile_hookspecs import Status, Verdict
 
 SPAN: Final = 1800
 """The seconds of each sum."""
-OUTCOME: Final = "outcome"
-STAGE: Final = "stage"
-WAIT: Final = "wait"
-REFUSAL: Final = "refusal"
+OUTCOME: Final = "Calls by outcome"
+STAGE: Final = "Time by stage, without people"
+WAIT: Final = "Waits for people, on average"
+REFUSAL: Final = "Refusals by rule"
 ANSWERED: Final = "until the answer"
 WENT_ON: Final = "after the answer"
 PERSON: Final = "a person"
