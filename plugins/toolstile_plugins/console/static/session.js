@@ -2,7 +2,8 @@
 // The timeline of a session, which loads again when the session has new calls.
 
 const place = document.getElementById("timeline");
-const REST = 1000;  // the least milliseconds between two loads
+// The least milliseconds between two loads.
+const REST = 1000;
 let show = null, isBusy = false, isStale = false;
 
 async function load() {

@@ -179,7 +179,7 @@ function timeline(place, given) {
     // A call that waited and its resumption have the same answer.
     const people = [...new Map(waits.map((call) => [call.id, call.answer.seconds])).values()];
     const figures = {
-      calls: calls.length.toLocaleString("en"),
+      [calls.length === 1 ? "call" : "calls"]: calls.length.toLocaleString("en"),
       "did not succeed": calls.filter((call) => call.status !== "succeeded").length || null,
       "not kept": gone.length || null,
       [`answers of people, after ${took(people.reduce((sum, each) => sum + each, 0))}`]: people.length || null,
