@@ -310,7 +310,7 @@ def _look_at_console(browser: Any, address: str, folder: Path) -> Iterator[tuple
 
 
 def main(folder: Path, part: str = "") -> int:
-    """Take all pictures, or those of one part; return the exit status."""
+    """Take the pictures of all parts, or of one; return the exit status."""
     folder.mkdir(parents=True, exist_ok=True)
     status = 0
 

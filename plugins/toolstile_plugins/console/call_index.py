@@ -439,7 +439,7 @@ def _marks(files: Iterable[tuple[int, str, str, bytes, int]]) -> dict[Path, tupl
 
 def _forget(connection: sqlite3.Connection, file: int) -> None:
     for table, column in _OF_FILES.items():
-        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (file,))  # noqa: S608
+        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (file,))  # noqa: S608 - our names
 
 
 _ADD_SESSIONS: Final = """

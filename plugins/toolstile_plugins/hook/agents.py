@@ -73,7 +73,7 @@ class Event:
 
     @property
     def folder(self) -> str:
-        """The directory in which its command runs."""
+        """The working directory of its command."""
         given = self.arguments.get("dir_path") or self.arguments.get("directory")
         return os.path.join(self.cwd, str(given)) if given else self.cwd  # noqa: PTH118 - as text
 
