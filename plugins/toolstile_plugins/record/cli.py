@@ -167,7 +167,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
         from toolstile_hookspecs import ConfigurationError
 
         raise ConfigurationError("--strict says how to replay: give --replay FILE, too.")
-    chosen = _recorded(args)
+    chosen = {**_recorded(args)}
     if args.replay is not None:
         chosen["plugins.record.replay"] = args.replay
         chosen["plugins.record.strict"] = args.strict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from argparse import Namespace
 from contextlib import closing
 from pathlib import Path
 
@@ -11,9 +12,9 @@ import pytest
 
 from toolstile import Host, ToolCall
 from toolstile_cli.main import main
-from toolstile_hookspecs import Status
+from toolstile_hookspecs import Command, Status
 from toolstile_plugins.record import RecordFile, verify
-from toolstile_plugins.record.cli import OUTCOMES
+from toolstile_plugins.record.cli import OUTCOMES, commands
 from toolstile_plugins.record.schema import FORMAT, VERSION
 from toolstile_plugins.record.serialize import written
 
@@ -796,3 +797,11 @@ def test_a_run_records_beside_a_file_that_another_process_writes(toolstile, fold
     toolstile("call", "mark", '{"text": "b"}')
     found = listed(toolstile("record", "list", "calls.jsonl", "--json")[1])
     assert [Path(each["file"]).name for each in found] == ["calls.jsonl", beside.name]
+
+
+def test_a_replay_leaves_the_next_command_of_the_process_alone():
+    (call,) = [each for each in commands(Command) if each.name == "call"]
+    replayed = call.settings(Namespace(record=None, replay="calls.jsonl", strict=True))
+    assert replayed["plugins.record.replay"] == "calls.jsonl"
+    after = call.settings(Namespace(record=None, replay=None, strict=False))
+    assert after == {"plugins.record.beside": True}

@@ -232,10 +232,11 @@ def test_an_edit_meanwhile_is_kept(run, place, monkeypatch):
     file = place("mcp.json", CURSOR)
     changed = CURSOR.replace("npx", "uvx")
 
-    def fchmod(*_):
+    def chmod(*_):
         file.write_text(changed)
 
-    monkeypatch.setattr(os, "fchmod", fchmod)
+    # The new file gets its mode before its content.
+    monkeypatch.setattr(Path, "chmod", chmod)
     assert "was changed meanwhile" in run("wrap", "--in", str(file), status=2)
     assert file.read_text() == changed
     assert [each.name for each in file.parent.glob(".mcp*")] == []
