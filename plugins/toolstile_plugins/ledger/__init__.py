@@ -134,9 +134,9 @@ def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[
             yield ledger
             return
         # Late, because it imports asyncio.
-        from toolstile_plugins.ledger.reconcile import reconcile_quietly, reconciling
+        from toolstile_plugins.ledger.reconcile import reconciling, undo_owed
 
-        ledger.undo = lambda key: reconcile_quietly(host, settings, key=key, at_once=True)
+        ledger.undo = lambda key: undo_owed(host, settings, key)
         with reconciling(host, settings):
             yield ledger
 

@@ -11,8 +11,9 @@ import inspect
 import json
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -51,7 +52,7 @@ from toolstile_hookspecs.support.text import noted_for_operator
 from toolstile_plugins.leases import now_of
 from toolstile_plugins.ledger import messages
 from toolstile_plugins.ledger.api import EffectLedger, end_of, gives_key_back, with_masks
-from toolstile_plugins.ledger.entries import Due, due_of, store_of
+from toolstile_plugins.ledger.entries import Due, due_of, state_of, store_of
 from toolstile_plugins.ledger.settings import LedgerSettings, OtherTool
 from toolstile_plugins.ledger.stores.memory import PAST
 from toolstile_plugins.ledger.undoing import UNDONE
@@ -108,6 +109,8 @@ ELSEWHERE: Final = "asked elsewhere"
 """The finding for an effect that another pass asks about at the moment."""
 _SOON: Final = 0.05
 """Seconds until a host is open, whose thread has begun to wait for that."""
+_AGAIN: Final = 0.02
+"""Seconds until the next look at an undo that another pass runs."""
 LONGEST: Final = 3600.0
 """The most seconds between two questions about one effect."""
 
@@ -488,6 +491,18 @@ def reconcile_quietly(
         log.debug("Unknown effects are reconciled later: %s", error)
     except Exception:
         log.exception("Unknown effects could not be reconciled. The host tries again.")
+
+
+def undo_owed(host: HostHandle, settings: LedgerSettings, key: str) -> None:
+    """Undo the owed effect of a key; wait for its undo if another pass runs it."""
+    reconcile_quietly(host, settings, key=key, at_once=True)
+    with host.executor() as tools, suppress(LedgerError):
+        ledger = tools.resources.get(EffectLedger)
+        until = time.monotonic() + ledger.wait
+        while (entry := ledger.store.get(key)) and state_of(entry) == "undoing":
+            if time.monotonic() >= until:
+                return
+            time.sleep(_AGAIN)
 
 
 def reconcile_pass(

@@ -30,6 +30,7 @@ from toolstile_hookspecs.execution.undo import UndoConflict, UndoNote
 from toolstile_hookspecs.services.ledger import EffectState
 from toolstile_hookspecs.support.text import noted_for_operator
 from toolstile_plugins.ledger import EffectLedger, LedgerSettings, commands, effect_key
+from toolstile_plugins.ledger.api import HostLedger
 from toolstile_plugins.ledger.entries import Finding, settle, state_of
 from toolstile_plugins.ledger.reconcile import reconcile_pass, reconciler_of
 from toolstile_plugins.ledger.stores.sqlite import SqlStore
@@ -318,6 +319,23 @@ class TestCalls:
     @staticmethod
     def undo_all(shop: Shop) -> list[Any]:
         return list(reconcile_pass(shop.host, shop.host.settings("ledger"), at_once=True))
+
+    def test_a_rollback_returns_after_an_undo_that_another_pass_has_begun(self, shop: Shop) -> None:
+        begun, go_on = threading.Event(), threading.Event()
+        undo = shop.work.resources.get(HostLedger)
+
+        def taken_over(key: str) -> None:
+            shop.before_refund = lambda: (begun.set(), go_on.wait(10))
+            threading.Thread(target=self.undo_all, args=(shop,)).start()
+            assert begun.wait(10)
+            threading.Timer(0.2, go_on.set).start()
+            own(key)
+
+        own, undo.undo = undo.undo, taken_over
+        with shop.work.transaction("a trip") as trip:
+            shop.call("pay", trip, purpose="rail")
+            trip.rollback()
+        assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
 
 
 def test_what_is_owed_is_in_the_claim_and_others_pay_nothing(
