@@ -80,8 +80,8 @@ _PASSING: Final = """\
 requires_confirmation = false
 """
 _IN_GIT: Final = (
-    "{file} is in git, and its new lines name programs of this machine. Do not commit them: on "
-    "another machine the agent would refuse each call."
+    "{file} is in git, and its new lines name programs of this machine. Do not commit them: they "
+    "fail on other machines."
 )
 Wire = dict[str, Any]
 
@@ -162,6 +162,8 @@ class Survey:
             if file.is_file():
                 owner = "claude-code" if client == "claude-user" else client
                 self._wrap(file, texts, AGENTS.get(owner))
+        changed = dict.fromkeys(each.file for each in self.proposals)
+        self.notes += [_IN_GIT.format(file=file) for file in changed if _is_in_git(file)]
         if self.agents:
             self._configure()
         if frameworks := [_FRAMEWORKS[module] for module in _FRAMEWORKS if find_spec(module)]:
@@ -176,7 +178,6 @@ class Survey:
             title = f"The hook of {agent.title}"
             self.proposals.append(Proposal(title, file, before, after, write, ("policies",)))
             self.notes += [agent.note] if agent.note else []
-            self.notes += [_IN_GIT.format(file=file)] if _is_in_git(file) else []
         return after
 
     def _wrap(self, named: Path, texts: Mapping[Path, str], agent: Agent | None) -> None:

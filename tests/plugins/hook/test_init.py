@@ -279,9 +279,11 @@ def test_agents_cannot_run_it_beside_a_hook(found: Workspace) -> None:
 def test_settings_in_git_are_warned_of(found: Workspace) -> None:
     file = found.folder / ".claude/settings.json"
     file.write_text("{}")
-    for words in (["init", "-q"], ["add", "-f", str(file)]):
+    for words in (["init", "-q"], ["add", "-f", str(file), ".mcp.json"]):
         subprocess.run(["git", *words], cwd=found.folder, check=True)
-    assert any("is in git" in each for each in init(found, "--dry-run")["notes"])
+    notes = init(found, "--dry-run")["notes"]
+    tracked = [each.partition(" is in git")[0] for each in notes if " is in git" in each]
+    assert [Path(each).name for each in tracked] == ["settings.json", ".mcp.json"]
 
 
 def test_missing_libraries_are_named_before_a_change(

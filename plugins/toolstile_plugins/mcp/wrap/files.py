@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from toolstile_hookspecs import ConfigurationError, HostHandle, StatusPart
 from toolstile_hookspecs.support.process import make_directory, replaced
@@ -29,13 +29,16 @@ PROGRAM: Final = "toolstile"
 WRAPPED: Final = "it is wrapped already"
 OURS: Final = "it is Toolstile"
 _BOM: Final = "\ufeff"
+_LOST: Final = (
+    " Its program {program} is missing, so the server does not start. Run `toolstile unwrap --in "
+    "{file}`, then `toolstile wrap --in {file}`."
+)
 NOTHING: Final = "No server was found that can be wrapped, so nothing was changed."
 _DECODE: Final = json.JSONDecoder().raw_decode
 _BLANK: Final = re.compile(r"\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A server's new command."""
 
     name: str
@@ -109,13 +112,14 @@ def unwrap(_: HostHandle, args: argparse.Namespace) -> int:
 
 def reported(files: Iterable[Path]) -> Iterator[StatusPart]:
     """Yield the wrapped servers in clients' files, and their last calls."""
-    servers: list[dict[str, str]] = []
+    servers, lines = list[dict[str, str]](), list[str]()
     for file in files:
         # A broken file wraps nothing.
         with suppress(ConfigurationError, OSError, UnicodeDecodeError):
-            changes = edited(file.read_text(encoding="utf-8"), file, _plain).changes
-            servers += [{"server": change.name, "file": str(file)} for change in changes]
-    lines = [f"Server: {each['server']}, wrapped in {each['file']}." for each in servers]
+            for name, _, (program, *_) in edited(file.read_text("utf-8"), file, _wrapping).changes:
+                servers.append({"server": name, "file": str(file), "program": program})
+                lost = "" if shutil.which(program) else _LOST.format(program=program, file=file)
+                lines.append(f"Server: {name}, wrapped in {file}.{lost}")
     yield StatusPart("servers", servers, lines)
     if servers:
         from toolstile_plugins.record.commands import last_calls  # a wrapper shows no record
@@ -174,14 +178,21 @@ def _wrapped(name: str, words: list[str]) -> list[str]:
     """Return the command that wraps a server."""
     if Path(words[0]).stem == PROGRAM:
         raise ValueError(WRAPPED if words[1:2] == ["wrap"] else OURS)
-    program = PROGRAM if shutil.which(PROGRAM) else str(Path(sys.executable).with_name(PROGRAM))
-    return [program, "wrap", f"--name={name}", "--", *words]
+    # Because a client starts elsewhere, where no virtual environment is active, the path is whole.
+    beside = str(Path(sys.executable).with_name(PROGRAM))
+    program = Path(shutil.which(beside) or shutil.which(PROGRAM) or beside).absolute()
+    return [str(program), "wrap", f"--name={name}", "--", *words]
 
 
-def _plain(_: str, words: list[str]) -> list[str]:
-    """Return the command of a server that is wrapped."""
+def _wrapping(_: str, words: list[str]) -> list[str]:
+    """Return the command of a server if it is wrapped."""
     is_ours = Path(words[0]).stem == PROGRAM and words[1:2] == ["wrap"] and "--" in words
-    return words[words.index("--") + 1 :] if is_ours else []
+    return words if is_ours else []
+
+
+def _plain(name: str, words: list[str]) -> list[str]:
+    """Return the command of a server that is wrapped, without our words."""
+    return words[words.index("--") + 1 :] if _wrapping(name, words) else []
 
 
 def edited(text: str, file: Path, words: Words) -> Edit:

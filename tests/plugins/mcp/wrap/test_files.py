@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def test_a_file_is_wrapped_and_restored_byte_for_byte(run, place, client, form):
     after = file.read_bytes()
     if form == "as it is":
         found = server_of(file)
-        assert found["command"] == "toolstile"
+        assert found["command"] == COMMAND
         assert found["args"][:3] == ["wrap", "--name=files", "--"]
         assert found["args"][3] in {"npx", "uvx"}
     assert after.count(b"\r\n") >= before.count(b"\r\n")
@@ -199,6 +200,15 @@ def test_a_server_added_later_is_wrapped_and_all_are_restored(run, place):
     assert file.read_text() == CURSOR.replace('"files":', f'{new}"files":')
 
 
+def test_the_bare_name_of_the_program_is_taken_out_too(run, place):
+    file = place("mcp.json", CURSOR)
+    run("wrap", "--in", str(file))
+    file.write_text(file.read_text().replace(COMMAND, "toolstile"))
+    assert "left unchanged, because it is wrapped already" in run("wrap", "--in", str(file))
+    run("unwrap", "--in", str(file))
+    assert file.read_text() == CURSOR
+
+
 def test_options_that_a_person_has_added_go_with_our_words(run, place):
     file = place("mcp.json", CURSOR)
     run("wrap", "--in", str(file))
@@ -213,7 +223,7 @@ def test_a_link_stays_and_its_target_changes(run, place, tmp_path):
     link.symlink_to(file)
     run("wrap", "--in", str(link))
     assert link.is_symlink()
-    assert server_of(file)["command"] == "toolstile"
+    assert server_of(file)["command"] == COMMAND
     run("unwrap", "--in", str(file))
     assert link.is_symlink()
     assert file.read_text() == CURSOR
@@ -225,7 +235,7 @@ def test_a_planted_link_leads_nowhere(run, place, tmp_path):
         (tmp_path / name).symlink_to(other)
     run("wrap", "--in", str(file))
     assert other.read_text() == "mine"
-    assert server_of(file)["command"] == "toolstile"
+    assert server_of(file)["command"] == COMMAND
 
 
 def test_an_edit_meanwhile_is_kept(run, place, monkeypatch):
@@ -294,7 +304,7 @@ def test_the_servers_of_single_projects_are_wrapped(run, place):
     run("wrap", "--in", str(file))
     held = json.loads(file.read_text())
     for place_ in (held, held["projects"]["/p"]):
-        assert place_["mcpServers"]["a"]["command"] == "toolstile"
+        assert place_["mcpServers"]["a"]["command"] == COMMAND
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
@@ -322,3 +332,9 @@ def test_status_names_the_wrapped_servers(
     assert main(["status", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["servers"]
     assert [each["server"] for each in found] == ["files", "bare"]
+    assert shutil.which(found[0]["program"])
+    file.write_text(file.read_text().replace(found[0]["program"], "/nowhere/toolstile"))
+    assert main(["status"]) == 0
+    told = capsys.readouterr().out
+    assert "Its program /nowhere/toolstile is missing" in told
+    assert f"`toolstile wrap --in {found[0]['file']}`" in told
