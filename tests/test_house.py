@@ -143,7 +143,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17784 + 562,
     "toolstile": 19820 + 1589,
     "toolstile_cli": 5840 + 69,
-    "toolstile_plugins": 55352 + 1980 + 6837 + 526 + 574,
+    "toolstile_plugins": 55352 + 1980 + 6837 + 526 + 637,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 
@@ -270,7 +270,7 @@ def test_hardly_any_modules_need_one_another_even_for_types():
     assert {name: size for name, size in largest.items() if size > TYPE_RINGS.get(name, 0)} == {}
 
 
-MAX_LATE_IMPORTS = 59
+MAX_LATE_IMPORTS = 60
 """Import statements that stand directly in the body of a function."""
 
 

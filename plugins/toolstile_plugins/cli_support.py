@@ -40,6 +40,10 @@ def besides(*looking: str) -> Callable[[Sequence[str]], bool]:
     return lambda words: next((word for word in words if word[:1] != "-"), "") not in looking
 
 
+def unseen(_done: float, _total: float) -> None:
+    """Show no progress; in the place of the function that `screen.progress` gives."""
+
+
 def state_folder() -> Path:
     """Return our folder in the user's directory for state."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"

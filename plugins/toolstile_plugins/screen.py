@@ -6,7 +6,8 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from toolstile_hookspecs import Status
 from toolstile_hookspecs.support.text import printable
+from toolstile_plugins.cli_support import unseen
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,6 +115,26 @@ class Screen:
         with self._console.capture() as captured:
             self._console.print(text, soft_wrap=True)
         sys.stdout.write(captured.get())
+
+
+@contextmanager
+def progress(doing: str) -> Generator[Callable[[float, float], None]]:
+    """Show the share that is done, and an estimate of the rest, until the context ends.
+
+    Both stand on the terminal at standard error; elsewhere nothing is shown. The command calls the
+    given function with the amount that is done, and the whole.
+    """
+    made = console(sys.stderr) if sys.stderr.isatty() else None
+    if made is None or made.color_system is None:
+        yield unseen
+        return
+    from rich.progress import Progress  # only a terminal needs it
+
+    made.soft_wrap = True  # of lines that the command shows meanwhile
+    both = sys.stdout.isatty()
+    with Progress(console=made, transient=True, redirect_stdout=both) as shown:
+        task = shown.add_task(doing, total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
 def show_line(text: str) -> None:

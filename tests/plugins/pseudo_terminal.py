@@ -76,6 +76,26 @@ class Person:
 
 
 @contextmanager
+def at_stderr(monkeypatch):
+    """Make standard error a terminal with colours; give what returns all that came there."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w", encoding="utf-8") as out, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", out)
+
+        def written():
+            came = b""
+            while select.select([master], [], [], 0.05)[0]:
+                came += os.read(master, 65536)
+            return came.decode()
+
+        yield written
+    os.close(master)
+
+
+@contextmanager
 def terminals():
     """Give what starts the command at a pseudo-terminal, and returns the person before it."""
     people = []

@@ -17,7 +17,7 @@ from toolstile_plugins.database.stores import DatabaseStores
 from toolstile_plugins.inbox.doctor import lost_questions
 from toolstile_plugins.ledger.doctor import effects_found
 from toolstile_plugins.ledger.stores.postgres import LEDGER
-from toolstile_plugins.screen import tell
+from toolstile_plugins.screen import progress, tell
 from toolstile_plugins.sessions.sqlite import fault_of_version
 from toolstile_plugins.sqlite_file import database_finding
 from toolstile_plugins.workers.dbos.tables import WORKERS
@@ -57,7 +57,8 @@ def _upgrade(connection: Connection, args: argparse.Namespace) -> int:
     if args.sql:
         sys.stdout.write(script(found_in(connection), PARTS))
         return 0
-    changed = upgrade(connection, PARTS)
+    with progress("Upgrade") as note:
+        changed = upgrade(connection, PARTS, note)
     for part in PARTS:
         is_new = part.name in changed
         told = f"is now of version {part.version}" if is_new else f"was of version {part.version}"

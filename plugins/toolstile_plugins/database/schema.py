@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from toolstile_hookspecs import StateError
+from toolstile_plugins.cli_support import unseen
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
@@ -164,23 +165,29 @@ def fault_of(part: Part, found: Found | None, rights: Rights = _ALL) -> tuple[st
     return told, "Stop the older Toolstile that uses them, and run `toolstile database upgrade`."
 
 
-def upgrade(connection: Connection, parts: Iterable[Part]) -> list[str]:
-    """Upgrade all parts and return the changed ones, or raise `StateError` and change none."""
+def upgrade(
+    connection: Connection, parts: Iterable[Part], note: Callable[[int, int], None] = unseen
+) -> list[str]:
+    """Upgrade all parts and return the changed ones, or raise `StateError` and change none.
+
+    `note` gets the number of statements that have run, and of all.
+    """
     try:
         with connection.transaction():
             connection.execute(b"SELECT pg_advisory_xact_lock(%d)" % _LOCK)
             found = found_in(connection)
             changed: list[str] = []
-            for statement in [] if found else [_TABLE]:
-                connection.execute(statement.encode())
+            statements = [] if found else [_TABLE]
             for part in parts:
                 there = found.get(part.name)
                 if there is not None and there.version > part.version:
                     raise StateError(" ".join(fault_of(part, there) or ()))  # noqa: TRY301 - undoes all
-                statements = part.statements(None if there is None else there.version)
-                for statement in statements:
-                    connection.execute(statement.encode())
-                changed += [part.name] if statements else []
+                steps = part.statements(None if there is None else there.version)
+                statements += steps
+                changed += [part.name] if steps else []
+            for number, statement in enumerate(statements):
+                note(number, len(statements))
+                connection.execute(statement.encode())
             return changed
     except Exception as error:
         if getattr(error, "sqlstate", None) not in _REFUSED:

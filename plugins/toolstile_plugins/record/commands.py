@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +31,7 @@ from toolstile_plugins.record.schema import (
     RecordError,
     read_line,
 )
-from toolstile_plugins.screen import Cell, Screen, shown_status, shown_time, style_of
+from toolstile_plugins.screen import Cell, Screen, progress, shown_status, shown_time, style_of
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
@@ -145,7 +145,8 @@ def _on_line(line: int, reader: Reader) -> list[Numbered]:
 
 def verify_record(args: argparse.Namespace) -> int:
     """Show whether a record is as it was written."""
-    checked = verify(args.file)
+    with progress("Verify") as note:
+        checked = verify(args.file, note)
     cut = args.last is not None and checked.last != args.last
     if args.out is not None:
         wire = {
@@ -190,12 +191,23 @@ def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
         replay = Replayer(recording, strict=args.strict)
         comparisons, what = replayed(host, recording, replay), "replayed"
     if args.out is None:
-        return 0 if show_comparisons(Screen(), comparisons, what) else 1
+        made = sum(entry.call.parent is None for entry in recording.calls)
+        with progress("Replay") as note:
+            noted = _noted(comparisons, note, made)
+            return 0 if show_comparisons(Screen(), noted, what) else 1
     is_same = True
     for comparison in comparisons:
         args.out.write(comparison.wire())
         is_same = is_same and not comparison.differs
     return 0 if is_same else 1
+
+
+def _noted(
+    comparisons: Iterable[Comparison], note: Callable[[float, float], None], made: int
+) -> Iterator[Comparison]:
+    for done, comparison in enumerate(comparisons, 1):
+        note(done, made)
+        yield comparison
 
 
 MAX_FAULTS: Final = 20

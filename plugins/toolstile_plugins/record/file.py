@@ -95,7 +95,7 @@ class Chain:
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
-        self.lines = 0
+        self.lines = self.size = 0
         self.last = START
         self.is_one = False
         self._expected = 1
@@ -106,6 +106,7 @@ class Chain:
         raw = b""
         for given in lines:
             self.lines += 1
+            self.size += len(given)
             raw = given.removeprefix(BOM_UTF8) if self.lines == 1 else given
             # A torn line may be shorter than the beginning of each line.
             self.is_one = self.is_one or raw.startswith(BEGINNING) or BEGINNING.startswith(raw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from toolstile_hookspecs import RequestTurn, Status
+from toolstile_plugins.cli_support import unseen
 from toolstile_plugins.record.file import Chain, Damage, Fault
 from toolstile_plugins.record.schema import (
     Begin,
@@ -159,16 +160,17 @@ class Recording:
         return found
 
 
-def verify(path: Path) -> Checked:
-    """Check every line of a record.
+def verify(path: Path, note: Callable[[float, float], None] = unseen) -> Checked:
+    """Check every line of a record; `note` gets the bytes read until now, and all of them.
 
     Raises:
         RecordError: It cannot be read, or is not a record.
     """
     chain = Chain()
-    calls, ended = 0, False
+    calls, ended, total = 0, False, size_of(path)
     lost: list[Lost] = []
     for number, said in _said(path, chain):
+        note(chain.size, total)
         calls += isinstance(said, RecordedCall)
         ended = isinstance(said, End)
         lost += _lost_before(number, said)
@@ -176,6 +178,11 @@ def verify(path: Path) -> Checked:
     ended = ended and not chain.faults
     faults = tuple(chain.faults)
     return Checked(path, chain.lines, calls, chain.last, ended, faults, tuple(lost))
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a record, 0 if there is none."""
+    return path.stat().st_size if path.exists() else 0
 
 
 def _lost_before(number: int, said: Said) -> list[Lost]:

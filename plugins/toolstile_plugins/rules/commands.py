@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -39,12 +39,13 @@ from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.execution.options import PolicyAnswer
 from toolstile_hookspecs.support.process import replaced
 from toolstile_hookspecs.support.text import counted, printable, suggest
+from toolstile_plugins.cli_support import unseen
 from toolstile_plugins.directories import make_directory_of
-from toolstile_plugins.record.reader import Recording, records_in
+from toolstile_plugins.record.reader import Recording, records_in, size_of
 from toolstile_plugins.record.replayer import APART, Comparison, Replayer, registered, replayed
 from toolstile_plugins.record.schema import Decision as RecordedDecision
 from toolstile_plugins.rules.shell.policy import policies_of, strictest
-from toolstile_plugins.screen import Cell, Screen
+from toolstile_plugins.screen import Cell, Screen, progress
 
 CONFIRMATION: Final = "requires_confirmation"
 """The name under which a tool itself asks."""
@@ -383,6 +384,7 @@ def backtest(
     report: Report | None = None,
     *,
     newest: int | None = None,
+    note: Callable[[float, float], None] = unseen,
 ) -> Report:
     """Make recorded calls again, and return the changed decisions of the policies.
 
@@ -394,21 +396,26 @@ def backtest(
         paths: The records, the oldest first.
         report: The report to fill in; a new one by default.
         newest: The number of newest calls that are made; by default all.
+        note: Called with the bytes that are done, and all of them.
 
     Raises:
         RecordError: A record cannot be read.
         StateError: Calls are stopped, or were stopped meanwhile.
     """
-    report = report or Report()
+    report, done, total = report or Report(), 0.0, sum(map(size_of, paths))
     apart = APART.set(True)
     try:
         for recording in _newest(paths, newest):
+            size = size_of(recording.path)
             replayer = Replayer(recording, approves=True, apart=True)
             for comparison in replayed(host, recording, replayer):
                 # Because a stopped call reaches no policy, it would count as allowed.
                 if stops := host.stops():
                     raise StateError(f"The policies cannot be tested. Stopped: {stops[0]}. {_GO}")
                 report.add(recording.path, comparison)
+                share = comparison.recorded.line / recording.calls[-1].line
+                note(done + size * share, total)
+            done += size
     finally:
         APART.reset(apart)
     return report
@@ -515,7 +522,9 @@ def _test(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def _backtest(host: HostHandle, args: argparse.Namespace) -> int:
-    report = backtest(host, [path for place in args.records for path in records_in(place)])
+    paths = [path for place in args.records for path in records_in(place)]
+    with progress("Backtest") as note:
+        report = backtest(host, paths, note=note)
     changes = report.changes
     if args.save is not None:
         SavedBacktest.of(report, host).save(args.save)

@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 
 import pytest
+from tests.plugins.pseudo_terminal import at_stderr
 
 from toolstile_cli.main import main
 from toolstile_hookspecs.testing.ledger import NOW, claim_of
@@ -33,12 +34,14 @@ def toolstile(url, tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_tables_are_made_and_then_found(toolstile):
+def test_tables_are_made_and_then_found(toolstile, monkeypatch):
     status, out, _ = toolstile("database", "check")
     assert (status, "There are no tables for sessions yet." in out) == (1, True)
     status, out, _ = toolstile("doctor")
     assert (status, "There are no tables for sessions yet." in out) == (1, True)
-    assert "sessions is now of version 2." in toolstile("database", "upgrade")[1]
+    with at_stderr(monkeypatch) as written:
+        assert "sessions is now of version 2." in toolstile("database", "upgrade")[1]
+        assert " statements" in written()
     assert "sessions was of version 2." in toolstile("database", "upgrade")[1]
     status, out, _ = toolstile("database", "check", "--json")
     found = [json.loads(line) for line in out.splitlines()]
