@@ -71,10 +71,9 @@ class MainLoop(ABC, Generic[R, O]):
 
     Args:
         adapter: The adapter of the provider; it is not closed.
-        host: The open host with the tools, which is not closed; or a callable that makes a host.
-            The loop opens such a host for `with loop:`, or at its first request, and closes it
-            after the block, by `close()`, or with the process. None if each request has an
-            executor.
+        host: The host with the tools, or a callable that makes one. If it is not open, the loop
+            opens it for `with loop:`, or at its first request, and closes it after the block, by
+            `close()`, or with the process. None if each request has an executor.
         config: The limits of each run.
         bus: A second place where the events of runs are published.
     """
@@ -86,18 +85,18 @@ class MainLoop(ABC, Generic[R, O]):
         config: AgentConfig | None = None,
         bus: Dispatcher | None = None,
     ) -> None:
-        self._opens = host if callable(host) else None
+        self._host: Any = None if callable(host) else host
+        self._opens: Any = host if callable(host) or host is None else lambda: host
         self._opened: AbstractContextManager[HostHandle] | None = None
         # Held while the host opens: the first requests may come on several threads.
         self._opening = threading.RLock()
         self._is_ended = False
-        opened = None if callable(host) else host
-        self._around = Surroundings(adapter, opened, config or AgentConfig(), bus)
+        self._around = Surroundings(adapter, self._host, config or AgentConfig(), bus)
 
     def __enter__(self) -> Self:
         with self._opening:
-            if self._opens is not None and self._opened is None:
-                opened = self._opens()
+            if self._opens is not None and self._is_closed:
+                opened: AbstractContextManager[HostHandle] = self._opens()
                 self._around = replace(self._around, host=opened.__enter__())
                 self._opened, self._is_ended = opened, False
         return self
@@ -106,7 +105,7 @@ class MainLoop(ABC, Generic[R, O]):
         with self._opening:
             opened, self._opened, self._is_ended = self._opened, None, True
             if opened is not None:
-                self._around = replace(self._around, host=None)
+                self._around = replace(self._around, host=self._host)
                 opened.__exit__(*cast("Any", error))
 
     def close(self) -> None:
@@ -114,12 +113,18 @@ class MainLoop(ABC, Generic[R, O]):
         self.__exit__(None, None, None)
 
     def _needs_host(self, given: RequestArguments) -> bool:
-        is_closed = self._opens is not None and self._opened is None and not self._is_ended
-        return is_closed and given.get("executor") is None
+        may_open = self._opens is not None and self._is_closed and not self._is_ended
+        return may_open and given.get("executor") is None
+
+    @property
+    def _is_closed(self) -> bool:
+        is_open = getattr(self._host, "is_open", self._host is not None)
+        return self._opened is None and not is_open
 
     def _open(self) -> None:
         self.__enter__()
-        close_at_exit(self)
+        # Because a given host may outlive this loop, it closes itself.
+        close_at_exit(self._host or self)
 
     @abstractmethod
     def prepare(self, request: R) -> Prompt:

@@ -309,7 +309,7 @@ class Run:
         if (executor := given.get("executor")) is not None:
             return nullcontext(executor)
         if host is None:
-            msg = "Nothing carries calls out: give executor= or an open host=, or use `with loop:`."
+            msg = "Nothing carries calls out: give executor= or host=, or use `with loop:`."
             raise ConfigurationError(msg)
         session = given.get("session")
         if session is None and state is not None and state.session is not None:

@@ -364,7 +364,7 @@ def test_a_loop_opens_and_closes_a_host_of_its_own():
             opened[-1].executor().__enter__()
     assert len(opened) == 2
 
-    assert "give executor= or an open host=" in str(agent.run("Hi.").error)
+    assert "give executor= or host=" in str(agent.run("Hi.").error)
 
 
 def test_a_loop_runs_in_an_executor_that_is_open_already():

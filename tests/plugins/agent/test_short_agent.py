@@ -144,6 +144,35 @@ def test_first_requests_on_many_threads_open_one_host() -> None:
     assert "Nothing carries calls out" in str(agent.run("Hi.").error)
 
 
+def test_a_given_host_opens_at_the_first_request_and_closes_with_the_agent() -> None:
+    host = Host(discover=False, tools=[add])
+    agent = Agent(adapter=ScriptedModel("It is 3.", "It is 4."), host=host)
+    assert agent.run("1 and 2?").text == "It is 3."
+    assert host.is_open
+    assert asyncio.run(agent.arun("2 and 2?")).text == "It is 4."
+    agent.close()
+    assert not host.is_open
+    assert "This host is not open" in str(agent.run("Hi.").error)
+
+
+def test_a_given_host_opens_on_an_event_loop_and_outlives_the_agent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    owners: list[Any] = []
+    monkeypatch.setattr("toolstile_plugins.agent.agent.close_at_exit", owners.append)
+    host = Host(discover=False, tools=[add])
+    answered = asyncio.run(Agent(adapter=ScriptedModel("Hi."), host=host).arun("Hello."))
+    assert (answered.text, host.is_open, owners) == ("Hi.", True, [host])
+    host.close()
+
+
+def test_an_open_host_stays_open_after_the_agent() -> None:
+    with Host(discover=False, tools=[add]) as host:
+        with Agent(adapter=ScriptedModel("Hi."), host=host) as agent:
+            assert agent.run("Hello.").text == "Hi."
+        assert host.is_open
+
+
 def test_a_request_in_a_given_executor_opens_no_host() -> None:
     agent = Agent(adapter=ScriptedModel("Hello."), tools=[add])
     with Host(discover=False) as host, host.executor() as tools:
