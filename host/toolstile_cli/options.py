@@ -66,7 +66,7 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "toolstile completion fish | source": "in ~/.config/fish/config.fish",
     },
     "stop": {
-        "toolstile stop --reason 'Wrong prices'": "stop all calls, in all processes",
+        "toolstile stop": "stop all calls, in all processes",
         "toolstile stop --tool 'send_*' --reason Spam --for 1h": "stop some for an hour",
         "toolstile stop --session desk --reason 'Runs in circles'": "stop the calls of a session",
     },
@@ -427,9 +427,7 @@ def _configure_stop(parser: argparse.ArgumentParser) -> None:
         ("--server", "NAME", "stop the calls of the tools of this server"),
     ):
         scope.add_argument(option, metavar=name, help=text)
-    parser.add_argument(
-        "--reason", required=True, metavar="TEXT", help="the reason, which models read"
-    )
+    parser.add_argument("--reason", metavar="TEXT", help="the reason, which models read")
     parser.add_argument(
         "--for",
         dest="seconds",

@@ -28,8 +28,10 @@ def stop(host: Host, args: argparse.Namespace) -> int:
         say("warning", f"the stop holds, but no tool has the name {args.tool!r} now{near or ''}")
     given = {name: getattr(args, name) for name in ("tool", "principal", "session", "server")}
     scope = {name: value for name, value in given.items() if value is not None}
+    by = person().id
+    reason = args.reason or f"{by} stopped these calls, and gave no reason."
     try:
-        host.stop(args.reason, by=person().id, seconds=args.seconds, **scope)
+        host.stop(reason, by=by, seconds=args.seconds, **scope)
     except StateError as error:
         say("error", str(error))
         return Exit.FAILED

@@ -71,6 +71,16 @@ def test_a_stop_is_made_listed_and_ended(stops):
     assert stops("call", "add", "a=1", "b=2")[:2] == (Exit.OK, "3\n")
 
 
+def test_without_a_reason_it_says_who_stopped_the_calls(stops):
+    status, out, _ = stops("stop")
+    assert status == Exit.OK
+    who, told = re.match(r"Stopped: all calls, by (\S+) at [^U]+UTC: (.+)\n", out).groups()
+    assert told == f"{who} stopped these calls, and gave no reason."
+    assert (
+        f"add was stopped: {told} Nothing of it has run." in stops("call", "add", "a=1", "b=2")[2]
+    )
+
+
 def test_the_same_as_json(stops):
     words = ("--session", "desk", "--reason", "Circles.", "--for", "1h", "--json")
     (made,) = json.loads(stops("stop", *words)[1])["stops"]
@@ -93,7 +103,6 @@ def test_a_name_that_no_tool_has_is_stopped_with_a_warning(stops):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "the following arguments are required: --reason"),
         (("--reason", " "), "A stop has a reason, which models read, and at most one of"),
         (("--reason", "x", "--for", "soon"), "'soon' is not a time such as 90s, 10m, 1h or 2d"),
         (("--reason", "x", "--for", "0h"), "'0h' is not a time such as 90s, 10m, 1h or 2d"),
