@@ -26,7 +26,6 @@ from toolstile_plugins.console.pages import HERE, Pages
 from toolstile_plugins.console.rules import Rules
 from toolstile_plugins.console.sessions import Sessions
 from toolstile_plugins.console.settings import ConsoleSettings
-from toolstile_plugins.console.stopping import Stopping
 from toolstile_plugins.console.waiting import Waiting
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.ledger.api import EffectLedger
@@ -99,7 +98,6 @@ class Console:
             sections.append(Servers(gateway, access, self._pages))
         titles |= {section.path: section.title for section in sections}
         rooms = [route for section in sections for route in section.routes()]
-        rooms += Stopping(host, person, access, self._pages).routes()
         rooms.append(charts(host, index, self._pages))
         feeds: dict[str, Feed] = {}
         for section in sections:

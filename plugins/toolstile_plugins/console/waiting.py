@@ -1,4 +1,4 @@
-"""The section Waiting: questions to a person, and their answers."""
+"""The section Waiting: questions to a person, and their answers; and the stop of calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from toolstile_hookspecs import Answer, HostHandle, Principal, StateError
+from toolstile_hookspecs import Answer, ConfigurationError, HostHandle, Principal, StateError
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
+from toolstile_hookspecs.stops import SCOPES
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.approval.grants import HOURS, Scope, Terms
 from toolstile_plugins.console.access import Access, Fields
@@ -74,7 +75,7 @@ class Card:
 
 @dataclass(eq=False)
 class Waiting:
-    """Shows the questions that wait, and answers them in a person's name."""
+    """Shows the questions that wait, answers them in a person's name, and stops calls."""
 
     title: ClassVar[str] = "Waiting"
     path: ClassVar[str] = ""
@@ -93,6 +94,8 @@ class Waiting:
             Route("/questions/{ticket}", self._show),
             self._access.form("/questions/{ticket}", self._answer),
             self._access.form("/grants/{grant}", self._revoke),
+            self._access.form("/stop", self._stop, once=True),
+            self._access.form("/go", self._go, once=True),
         ]
 
     def version(self) -> str:
@@ -236,3 +239,34 @@ class Waiting:
         if wants_json(request):
             return self._pages.show(request, "", {}, {"revoked": self._grants.wire_of(grant)})
         return self._list(request, {grant.id: told})
+
+    # --- Stop and go
+
+    def _stop(self, request: Request, fields: Fields) -> Response:
+        form = {name: value.strip() for name, value in fields}
+        kind, name = form.get("kind", "all"), form.get("name", "")
+        scope: dict[str, Any] = {} if kind == "all" else {kind: name}
+        if scope and not (name and SCOPES.issuperset(scope)):
+            fault = f"Nothing is stopped: write the name of one of {sorted(SCOPES)}, then retry."
+            raise HTTPException(HTTPStatus.BAD_REQUEST, fault)
+        try:
+            self._host.stop(form.get("reason", ""), by=self._person.id, **scope)
+        except ConfigurationError as error:
+            fault = f"Nothing is stopped: {error}"
+            raise HTTPException(HTTPStatus.BAD_REQUEST, fault) from None
+        return self._pages.done(request, "", self._wire_of_stops)
+
+    def _go(self, request: Request, fields: Fields) -> Response:
+        stops = self._host.stops()
+        if stops:
+            title, button = "End these stops?", "End all stops: calls run again"
+            points = [str(stop) for stop in stops]
+            if asked := self._pages.ask_again(request, fields, title, points, button):
+                return asked
+            # A stop of another process that the person has not seen stays.
+            self._host.go(*stops)
+        return self._pages.done(request, "", self._wire_of_stops)
+
+    def _wire_of_stops(self, request: Request) -> Response:
+        stops = [str(stop) for stop in self._host.stops()]
+        return self._pages.show(request, "", {}, {"stops": stops})
