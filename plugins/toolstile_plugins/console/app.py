@@ -82,20 +82,20 @@ class Console:
         record: RecordSettings | None = host.settings("record")
         records = [] if record is None else [record.file, record.folder]
         index = CallIndex([place for place in records if place is not None], settings.index)
-        effects = Ledger(host, ledger, index, access, self._pages)
+        effects = Ledger(host, ledger, index, self._pages)
         person = person or user_of_process()
         sections: list[Waiting | Calls | Sessions | Ledger | Rules | Servers] = [
-            Waiting(host, grants, person, access, self._pages),
+            Waiting(host, grants, person, self._pages),
             Calls(index, effects, self._pages),
-            Sessions(host, index, person, access, self._pages),
+            Sessions(host, index, person, self._pages),
             effects,
-            Rules(host, index, access, self._pages),
+            Rules(host, index, self._pages),
         ]
         if (gateway := host.state("mcp")) is not None:
             # Because the MCP SDK is heavy, only a console with servers imports it.
             from toolstile_plugins.console.servers import Servers
 
-            sections.append(Servers(gateway, access, self._pages))
+            sections.append(Servers(gateway, self._pages))
         titles |= {section.path: section.title for section in sections}
         rooms = [route for section in sections for route in section.routes()]
         rooms.append(charts(host, index, self._pages))

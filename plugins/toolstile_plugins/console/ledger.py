@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from toolstile_hookspecs import HostHandle, LedgerError, Tool
 from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, LedgerStore
-from toolstile_plugins.console.access import Access, Fields
+from toolstile_plugins.console.access import Fields
 from toolstile_plugins.console.call_index import CallIndex
-from toolstile_plugins.console.pages import Pages, version_of, wants_json
+from toolstile_plugins.console.pages import Pages, version_of
 from toolstile_plugins.leases import now_of
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.cli import STATES
@@ -96,14 +96,13 @@ class Ledger:
     _host: HostHandle
     _ledger: EffectLedger | None
     _index: CallIndex
-    _access: Access
     _pages: Pages
 
     def routes(self) -> list[BaseRoute]:
         return [
             Route("/ledger", self._list),
             Route("/ledger/{name}", self._show),
-            self._access.form("/ledger/{name}", self._settle),
+            self._pages.form("/ledger/{name}", self._settle),
         ]
 
     def version(self) -> str:
@@ -206,6 +205,4 @@ class Ledger:
             settle(self._store, effect.entry, found, tool=tool, now=now)
         except LedgerError as error:
             return self._show_effect(request, effect, str(error), form)
-        if wants_json(request):
-            return self._show_effect(request, self._named(effect.name))
-        return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
+        return self._pages.done(request, f"{self.path}/{effect.name}", self._show)

@@ -112,6 +112,7 @@ class Pages:
         }
         self._templates.filters.update(filters, duration=duration)
         self._access = access
+        self.form = access.form
         self._known: dict[str, Any] = {
             "once": access.once,
             "root": access.root,
@@ -154,8 +155,8 @@ class Pages:
         return self.show(request, f"{name}.html", values, wire)
 
     def done(self, request: Request, path: str, show: Callable[[Request], Response]) -> Response:
-        """Return the redirect to a page after a form, or the answer of `show` as JSON."""
-        if wants_json(request):
+        """Return the redirect to a page after a form, or `show` it to a program or a script."""
+        if wants_json(request) or is_partial(request):
             return show(request)
         return RedirectResponse(f"{self._known['base']}/{path}", HTTPStatus.SEE_OTHER)
 

@@ -15,10 +15,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from toolstile_hookspecs import ConfigurationError, HostHandle, ToolstileError
-from toolstile_plugins.console.access import Access, Fields
+from toolstile_plugins.console.access import Fields
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.pages import Pages, version_of
-from toolstile_plugins.rules.commands import CONFIRMATION, Report, SavedBacktest, backtest
+from toolstile_plugins.rules.commands import CONFIRMATION, Report, backtest
 from toolstile_plugins.rules.governing import rules_over
 
 log = logging.getLogger("toolstile.console")
@@ -36,7 +36,6 @@ class Rules:
 
     _host: HostHandle
     _index: CallIndex
-    _access: Access
     _pages: Pages
     _lock: Lock = field(default_factory=Lock)
     _running: Report | None = None
@@ -51,7 +50,7 @@ class Rules:
     def routes(self) -> list[BaseRoute]:
         return [
             Route("/rules", self._list),
-            self._access.form("/rules/backtest", self._start, once=True),
+            self._pages.form("/rules/backtest", self._start, once=True),
         ]
 
     def version(self) -> str:
@@ -71,7 +70,7 @@ class Rules:
     def _wire(self) -> dict[str, Any]:
         running, fault = self._running, self._fault
         try:
-            saved = None if self._saved is None else SavedBacktest.load(self._saved)
+            saved = None if self._saved is None else Report.load(self._saved)
         except ConfigurationError as error:
             saved, fault = None, str(error)
         # A tool of the prompt has the corrections of the configuration.
@@ -98,7 +97,7 @@ class Rules:
             if running := self._running:
                 fault = f"A backtest is running, with {running.calls:,} calls so far. Wait for it."
                 raise HTTPException(HTTPStatus.CONFLICT, fault)
-            self._running = report = Report()
+            self._running = report = Report(at=self._host.clock.now())
         # It ends with the process, because its result can be had again.
         Thread(target=self._test, args=(report, self._saved), daemon=True).start()
         return self._pages.done(request, self.path, self._list)
@@ -107,7 +106,7 @@ class Rules:
         fault = "The backtest was ended."  # as by `SystemExit` in a rule
         try:
             backtest(self._host, self._index.paths(), report, newest=NEWEST)
-            SavedBacktest.of(report, self._host).save(path)
+            report.save(path)
             fault = ""
         except ToolstileError as error:
             fault = str(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import unified_diff
 from http import HTTPStatus
@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from toolstile_plugins.console.access import Access, Fields
+from toolstile_plugins.console.access import Fields
 from toolstile_plugins.console.pages import Pages, version_of
 from toolstile_plugins.mcp.gateway.check import found_of, points_of
 from toolstile_plugins.mcp.gateway.errors import one_line
@@ -30,34 +30,6 @@ WIDTH: Final = 2_000
 """The most characters of such a line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server as the page shows it."""
-
-    found: dict[str, Any]
-    """Its state, as `toolstile mcp check` prints it."""
-    points: list[str]
-    """The points that need attention."""
-    doubts: Sequence[Doubt]
-    """The tools that were not accepted, beside their accepted definitions."""
-
-    @property
-    def seen(self) -> str:
-        """The digest of the definitions that Accept accepts."""
-        return version_of([doubt.found.digest for doubt in self.doubts])
-
-    @property
-    def version(self) -> str:
-        return version_of([self.found, self.seen])
-
-    @property
-    def diff(self) -> str:
-        """The changes; making them can take long, because a server chooses their size."""
-        lines = (f"{line}\n" for doubt in self.doubts for line in _diff(doubt))
-        shown = "".join(islice(lines, LINES))
-        return f"{shown}The rest is too long for this page.\n" if next(lines, "") else shown
-
-
 @dataclass(eq=False)
 class Servers:
     """Shows the servers behind the gateway, and accepts their tools."""
@@ -66,25 +38,21 @@ class Servers:
     path: ClassVar[str] = "servers"
 
     _gateway: Gateway
-    _access: Access
     _pages: Pages
 
     def routes(self) -> list[BaseRoute]:
         return [
             Route("/servers", self._list),
-            self._access.form("/servers/{name}", self._accept, once=True),
+            self._pages.form("/servers/{name}", self._accept, once=True),
         ]
 
     def version(self) -> str:
-        return version_of([server.version for server in self._servers()])
-
-    def _servers(self) -> list[Server]:
-        return [shown(upstream) for upstream in self._gateway.upstreams]
+        return version_of([each["version"] for each in map(_state_of, self._gateway.upstreams)])
 
     def _list(self, request: Request) -> Response:
-        servers = self._servers()
-        wire = {"servers": [server.found for server in servers]}
-        return self._pages.show(request, "servers.html", {"servers": servers}, wire)
+        servers = [*map(_state_of, self._gateway.upstreams)]
+        wire = {"servers": [server["found"] for server in servers]}
+        return self._pages.show(request, "servers.html", {"servers": servers, "diff": diff}, wire)
 
     def _accept(self, request: Request, fields: Fields) -> Response:
         named = {upstream.name: upstream for upstream in self._gateway.upstreams}
@@ -94,7 +62,7 @@ class Servers:
 
         async def accept() -> bool:
             # On the loop that learns of changes, so that no change comes in between.
-            if shown(upstream).seen != seen:
+            if _state_of(upstream)["seen"] != seen:
                 return False
             await upstream.accept()
             return True
@@ -105,12 +73,27 @@ class Servers:
         return self._pages.done(request, self.path, self._list)
 
 
-def shown(upstream: Upstream) -> Server:
+def _state_of(upstream: Upstream) -> dict[str, Any]:
     """Return the present state of a server; it does not connect the server."""
     connection, doubts = upstream.connection, upstream.standing.doubts()
     down = connection.account or upstream.missing or "it has not answered yet"
     found = found_of(upstream, None if connection.protocol else down)
-    return Server(found, points_of(found), doubts)
+    seen = version_of([doubt.found.digest for doubt in doubts])
+    version = version_of([found, seen])
+    return {
+        "found": found,
+        "points": points_of(found),
+        "doubts": doubts,
+        "seen": seen,
+        "version": version,
+    }
+
+
+def diff(doubts: Iterable[Doubt]) -> str:
+    """Return the changes of tools; that can take long, because a server chooses their size."""
+    lines = (f"{line}\n" for doubt in doubts for line in _diff(doubt))
+    shown = "".join(islice(lines, LINES))
+    return f"{shown}The rest is too long for this page.\n" if next(lines, "") else shown
 
 
 def _diff(doubt: Doubt) -> Iterator[str]:

@@ -21,7 +21,7 @@ from toolstile_hookspecs.codecs import shorten, type_name
 from toolstile_hookspecs.execution.undo import UNDO_TOOL, UndoConflict, UndoNote
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import counted, wire_time
-from toolstile_plugins.console.access import Access, Fields
+from toolstile_plugins.console.access import Fields
 from toolstile_plugins.console.call_index import MOST, CallIndex, SessionRow
 from toolstile_plugins.console.pages import Pages, version_of
 from toolstile_plugins.planning.model import Plan
@@ -51,7 +51,6 @@ class Sessions:
     _host: HostHandle
     _index: CallIndex
     _person: Principal
-    _access: Access
     _pages: Pages
     _undoing: Lock = field(default_factory=Lock)
 
@@ -60,7 +59,7 @@ class Sessions:
             Route("/sessions", self._list),
             Route("/sessions/{name}", self._show),
             Route("/sessions/{name}/timeline", self._timeline),
-            self._access.form("/sessions/{name}", self._undo, once=True),
+            self._pages.form("/sessions/{name}", self._undo, once=True),
         ]
 
     def version(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from toolstile_hookspecs import Answer, ConfigurationError, HostHandle, Principal, StateError
@@ -18,7 +18,7 @@ from toolstile_hookspecs.services.approval_store import Question, QuestionState
 from toolstile_hookspecs.stops import SCOPES
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.approval.grants import HOURS, Scope, Terms
-from toolstile_plugins.console.access import Access, Fields
+from toolstile_plugins.console.access import Fields
 from toolstile_plugins.console.pages import Pages, is_partial, lines_of, version_of, wants_json
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import Inbox, by_turn, described_answer, read_arguments, wire_of
@@ -84,18 +84,17 @@ class Waiting:
     _found: InboxGrants | None
     """The grants of the inbox, None without an inbox."""
     _person: Principal
-    _access: Access
     _pages: Pages
 
     def routes(self) -> list[BaseRoute]:
         return [
             Route("/", self._list),
-            self._access.form("/questions", self._answer_several),
+            self._pages.form("/questions", self._answer_several),
             Route("/questions/{ticket}", self._show),
-            self._access.form("/questions/{ticket}", self._answer),
-            self._access.form("/grants/{grant}", self._revoke),
-            self._access.form("/stop", self._stop, once=True),
-            self._access.form("/go", self._go, once=True),
+            self._pages.form("/questions/{ticket}", self._answer),
+            self._pages.form("/grants/{grant}", self._revoke),
+            self._pages.form("/stop", self._stop, once=True),
+            self._pages.form("/go", self._go, once=True),
         ]
 
     def version(self) -> str:
@@ -171,9 +170,7 @@ class Waiting:
             written = form.get("arguments") if form.get("answer") == "edit" else None
             card = self._card(self._named(question.ticket), fault=str(error), written=written)
             return self._show_card(request, card, HTTPStatus.CONFLICT)
-        if is_partial(request) or wants_json(request):
-            return self._show_card(request, self._card(answered))
-        return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
+        return self._pages.done(request, f"questions/{answered.ticket}", self._show)
 
     def _answer_several(self, request: Request, fields: Fields) -> Response:
         form, told = dict(fields), dict[str, str]()

@@ -7,7 +7,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -278,7 +278,7 @@ NO_POLICY: Final = "(none)"
 """The name if no policy judges a call."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Change:
     """A change of the verdict on calls of one tool, with the record and line of the first call."""
 
@@ -290,27 +290,22 @@ class Change:
     first: str
     reason: str
 
-    def wire(self) -> dict[str, Any]:
-        """Return the change as a JSON object."""
-        return asdict(self)
+
+MOST_SAVED: Final = 4 * 1024 * 1024
+"""The bytes of the longest result that is read."""
 
 
-@dataclass(slots=True)
-class Report:
-    """The changes that a backtest found, by tool, policy and verdicts, and the number of calls.
+class Report(BaseModel):
+    """The changed verdicts that a backtest found, most frequent first, and the number of calls.
 
-    It grows while the backtest runs.
+    It grows while the backtest runs. As JSON, it is the result in a file.
     """
 
+    format: Literal["toolstile.backtest"] = "toolstile.backtest"
+    version: Literal[1] = 1
+    at: datetime  # the end of the backtest
     calls: int = 0
-    _found: dict[tuple[str, str, str, str], Change] = field(
-        default_factory=dict[tuple[str, str, str, str], Change]
-    )
-
-    @property
-    def changes(self) -> list[Change]:
-        """The changes, most frequent first."""
-        return sorted(self._found.values(), key=lambda change: -change.calls)
+    changes: list[Change] = Field(default_factory=list[Change])
 
     def add(self, path: Path, comparison: Comparison) -> None:
         """Count a call."""
@@ -322,35 +317,16 @@ class Report:
             return
         decision = after or before
         policy = NO_POLICY if decision is None else decision.policy or NO_POLICY
-        reason = "" if decision is None else decision.reason or ""
         key = call.tool, policy, was, now
-        first = Change(*key, 0, f"{path}:{comparison.recorded.line}", reason)
-        known = self._found.get(key, first)
-        self._found[key] = replace(known, calls=known.calls + 1)
-
-
-MOST_SAVED: Final = 4 * 1024 * 1024
-"""The bytes of the longest result that is read."""
-
-
-class SavedBacktest(BaseModel):
-    """The result of a backtest in a file: when it ended, its calls, and the changes."""
-
-    model_config = ConfigDict(frozen=True)
-
-    format: Literal["toolstile.backtest"] = "toolstile.backtest"
-    version: Literal[1] = 1
-    at: datetime
-    calls: int
-    changes: tuple[Change, ...]
+        for known in self.changes:
+            if (known.tool, known.policy, known.was, known.now) == key:
+                known.calls += 1
+                return
+        reason = "" if decision is None else decision.reason or ""
+        self.changes.append(Change(*key, 1, f"{path}:{comparison.recorded.line}", reason))
 
     @classmethod
-    def of(cls, report: Report, host: HostHandle) -> SavedBacktest:
-        """Return the result of a backtest that has ended now."""
-        return cls(at=host.clock.now(), calls=report.calls, changes=tuple(report.changes))
-
-    @classmethod
-    def load(cls, path: Path) -> SavedBacktest | None:
+    def load(cls, path: Path) -> Report | None:
         """Return the result in a file, None without a file; `ConfigurationError` for another."""
         try:
             content = b""
@@ -402,7 +378,8 @@ def backtest(
         RecordError: A record cannot be read.
         StateError: Calls are stopped, or were stopped meanwhile.
     """
-    report, done, total = report or Report(), 0.0, sum(map(size_of, paths))
+    report = report or Report(at=host.clock.now())
+    done, total = 0.0, sum(map(size_of, paths))
     apart = APART.set(True)
     try:
         for recording in _newest(paths, newest):
@@ -418,6 +395,8 @@ def backtest(
             done += size
     finally:
         APART.reset(apart)
+    report.at = host.clock.now()
+    report.changes.sort(key=lambda change: -change.calls)
     return report
 
 
@@ -527,10 +506,10 @@ def _backtest(host: HostHandle, args: argparse.Namespace) -> int:
         report = backtest(host, paths, note=note)
     changes = report.changes
     if args.save is not None:
-        SavedBacktest.of(report, host).save(args.save)
+        report.save(args.save)
     if args.out is not None:
         for change in changes:
-            args.out.write(change.wire())
+            args.out.write(asdict(change))
         return 1 if changes else 0
     screen = Screen()
     if changes:

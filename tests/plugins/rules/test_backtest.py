@@ -110,7 +110,7 @@ def test_a_new_policy_is_told_with_its_calls_and_the_first_of_them(record: Recor
     [change] = report.changes
     assert change.first == f"{path}:3"
     assert "pay" in change.reason
-    assert change.wire()["calls"] == 2
+    assert report.model_dump()["changes"][0]["calls"] == 2
 
 
 def test_a_policy_that_is_gone_is_told_as_it_decided_then(record: Record):
