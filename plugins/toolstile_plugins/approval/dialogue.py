@@ -267,7 +267,7 @@ class Dialogue:
     def run(self) -> ApprovalAnswer:
         """Return the person's answer; raises `Withdrawn` if the call stops waiting."""
         self._terminal.show()
-        self._show(everything=False)
+        self._terminal.show_all(self._shown)
         while True:
             question = "Keep it?" if self._keeps else "Run it?"
             edit = ", [e]dit" if self._edits else ""
@@ -294,13 +294,10 @@ class Dialogue:
                 edited = edit(self._shown, self._terminal)
                 return None if edited is None else ApprovalAnswer.edit(edited)
             case (("v" | "view"), ""):
-                self._show(everything=True)
+                self._terminal.show_all(self._shown, everything=True)
             case _:
                 self._terminal.show("Answer with one of the letters; n may go on with a reason.")
         return None
-
-    def _show(self, *, everything: bool) -> None:
-        self._terminal.show_all(self._shown, everything=everything)
 
 
 def denied(terminal: Terminal, reason: str) -> ApprovalAnswer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
@@ -17,7 +17,7 @@ from toolstile_hookspecs import Answer, ConfigurationError, HostHandle, Principa
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
 from toolstile_hookspecs.stops import SCOPES
 from toolstile_hookspecs.support.text import printable
-from toolstile_plugins.approval.grants import HOURS, Scope, Terms
+from toolstile_plugins.approval.grants import HOURS, Terms
 from toolstile_plugins.console.access import Fields
 from toolstile_plugins.console.pages import Pages, is_partial, lines_of, version_of, wants_json
 from toolstile_plugins.inbox.grants import InboxGrants
@@ -27,50 +27,6 @@ VIA: Final = "console"
 LATELY: Final = 20
 """The number of newest answers, grants and revocations on the page."""
 _ANSWERS: Final = {"approve": Answer.APPROVED, "deny": Answer.DENIED, "edit": Answer.EDITED}
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A question as a page shows it."""
-
-    question: Question
-    state: QuestionState
-    left: int
-    """Seconds until it expires."""
-    blocked: str | None
-    """The reason that the person may not answer it, None if they may."""
-    scopes: Sequence[Scope]
-    """The scopes for which the person may grant such calls."""
-    counts: bool
-    """True if a number of calls can be granted."""
-    fault: str | None = None
-    """The fault of the last answer."""
-    written: str | None = None
-    """The arguments that the person wrote, if any."""
-
-    @property
-    def is_waiting(self) -> bool:
-        return self.state is QuestionState.WAITING
-
-    @property
-    def answered(self) -> str:
-        """The answer in words; "" without an answer."""
-        return "" if self.question.answer is None else described_answer(self.question.answer)
-
-    @property
-    def arguments(self) -> Mapping[str, str]:
-        return lines_of(json.loads(self.question.arguments))
-
-    @property
-    def editable(self) -> str:
-        """The arguments as JSON, to be edited."""
-        if self.written is not None:
-            return self.written
-        arguments = json.loads(self.question.arguments)
-        text = json.dumps(arguments, ensure_ascii=False, indent=2)
-        # Invisible characters are shown as JSON escapes.
-        is_plain = printable(text, keep="\n") == text
-        return text if is_plain else json.dumps(arguments, indent=2)
 
 
 @dataclass(eq=False)
@@ -139,20 +95,33 @@ class Waiting:
     def _show(self, request: Request) -> Response:
         return self._show_card(request, self._card(self._named(request.path_params["ticket"])))
 
-    def _show_card(self, request: Request, card: Card, status: int = HTTPStatus.OK) -> Response:
-        wire = {"question": wire_of(card.question), "fault": card.fault}
+    def _show_card(
+        self, request: Request, card: dict[str, Any], status: int = HTTPStatus.OK
+    ) -> Response:
+        wire = {"question": wire_of(card["question"]), "fault": card["fault"]}
         template = "card.html" if is_partial(request) else "question.html"
         return self._pages.show(request, template, {"card": card}, wire, status)
 
-    def _card(self, question: Question, **more: str | None) -> Card:
-        now = self._inbox.clock.now()
-        left = int((question.expires - now).total_seconds())
-        blocked = self._inbox.lost(question) or self._inbox.settings.fault_of(
-            self._person, question
-        )
-        scopes = self._grants.scopes(question, self._person)
-        state = question.state_at(now)
-        return Card(question, state, left, blocked, scopes, self._grants.counts, **more)
+    def _card(
+        self, question: Question, fault: str | None = None, written: str | None = None
+    ) -> dict[str, Any]:
+        """Return a question as a page shows it, with the fault of an answer, and its arguments."""
+        inbox, now = self._inbox, self._inbox.clock.now()
+        state, arguments = question.state_at(now), json.loads(question.arguments)
+        return {
+            "question": question,
+            "state": state,
+            "is_waiting": state is QuestionState.WAITING,
+            "left": int((question.expires - now).total_seconds()),
+            "blocked": inbox.lost(question) or inbox.settings.fault_of(self._person, question),
+            "scopes": self._grants.scopes(question, self._person),
+            "counts": self._grants.counts,
+            "answered": "" if question.answer is None else described_answer(question.answer),
+            "arguments": lines_of(arguments),
+            "editable": _editable(arguments) if written is None else written,
+            "written": written,
+            "fault": fault,
+        }
 
     def _named(self, ticket: str) -> Question:
         if (found := self._inbox.store.get(ticket)) is None:
@@ -188,7 +157,7 @@ class Waiting:
             except HTTPException as error:  # the others are answered all the same
                 told[ticket] = error.detail
             else:
-                told[ticket] = f"{answered.tool} {ticket} is {self._card(answered).answered}."
+                told[ticket] = f"{answered.tool} {ticket} is {self._card(answered)['answered']}."
         if wants_json(request):
             return self._pages.show(request, "", {}, {"told": told})
         return self._list(request, told)
@@ -267,3 +236,10 @@ class Waiting:
     def _wire_of_stops(self, request: Request) -> Response:
         stops = [str(stop) for stop in self._host.stops()]
         return self._pages.show(request, "", {}, {"stops": stops})
+
+
+def _editable(arguments: Any) -> str:
+    text = json.dumps(arguments, ensure_ascii=False, indent=2)
+    # Invisible characters are shown as JSON escapes.
+    is_plain = printable(text, keep="\n") == text
+    return text if is_plain else json.dumps(arguments, indent=2)

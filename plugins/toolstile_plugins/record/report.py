@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +28,11 @@ STATIC: Final = Path(__file__).parent / "static"
 _LONG: Final = ("arguments", "text", "diff", "error", "more")
 _SHOWN: Final = frozenset({DIFF, APPROVAL_BY, UNDONE_CALLS})
 """Attributes with their own place in the page."""
+_SAME: Final = {
+    *("id", "session", "status", "parent", "agent", "user", "batch", "transaction", "trace"),
+    *("replayed", "reruns"),
+}
+"""Fields that the page has as the record has them."""
 _ESCAPED: Final = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"})
 
 
@@ -120,17 +124,9 @@ def _wire(line: int, call: RecordedCall) -> dict[str, Any]:
         if name.endswith("tokens") and isinstance(value, int)
     ]
     said: dict[str, Any] = {
-        "parent": call.parent,
-        "agent": call.agent if call.agent != "main" else None,
-        "user": call.user,
-        "batch": call.batch,
-        "transaction": call.transaction,
-        "trace": call.trace,
         "handler": call.handler_seconds,
         "gone": call.rolled_back,
         "joins": call.pending_parent,
-        "replayed": call.replayed,
-        "reruns": call.reruns,
         "undoes": attributes.get(UNDONE_CALLS),
         "tokens": sum(tokens),
         "decisions": [[each.policy, each.verdict, each.reason] for each in call.decisions],
@@ -142,20 +138,14 @@ def _wire(line: int, call: RecordedCall) -> dict[str, Any]:
     }
     return {
         "n": line,
-        "id": call.id,
         "tool": call.tool,
-        "session": call.session,
-        "status": call.status,
-        "at": _milliseconds(call.at),
+        "at": round(call.at.timestamp() * 1000, 3),
         "took": round(call.seconds, 6),
+        **call.model_dump(mode="json", include=_SAME, exclude_defaults=True),
         **{
             name: value for name, value in said.items() if value not in (None, False, 0, [], {}, "")
         },
     }
-
-
-def _milliseconds(moment: datetime) -> float:
-    return round(moment.timestamp() * 1000, 3)
 
 
 def _answers(
