@@ -13,7 +13,7 @@ from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import StatusPart, ToolSelector, ToolstileError
 from toolstile_hookspecs.support.text import printable
-from toolstile_plugins.rules.governing import rules_over
+from toolstile_plugins.policies.checks import rules_over
 from toolstile_plugins.screen import show_line
 
 HOOK: Final = "toolstile_status"

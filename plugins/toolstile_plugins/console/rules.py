@@ -18,8 +18,8 @@ from toolstile_hookspecs import ConfigurationError, HostHandle, ToolstileError
 from toolstile_plugins.console.access import Fields
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.pages import Pages, version_of
+from toolstile_plugins.policies.checks import rules_over
 from toolstile_plugins.rules.commands import CONFIRMATION, Report, backtest
-from toolstile_plugins.rules.governing import rules_over
 
 log = logging.getLogger("toolstile.console")
 

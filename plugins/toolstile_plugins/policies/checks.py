@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -13,14 +14,18 @@ from typing_extensions import TypedDict
 
 from toolstile_hookspecs import (
     DefinitionError,
+    HostHandle,
     PolicyDecision,
     Tool,
     ToolContext,
+    ToolPolicy,
     ToolResult,
     ToolSelector,
 )
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.selectors import fits
+
+log = logging.getLogger("toolstile.policies")
 
 _TYPE: Final = re.compile(r"\.(?:dict|set|frozenset)\[.*\](?=: )")
 Count = Annotated[int, Field(strict=True)]
@@ -80,6 +85,23 @@ def refuse_none(policy: Any, *fields: str) -> None:
                 f"{type(policy).__name__}: {field}: it names none, so nothing would be ruled; "
                 "name some, or leave it out."
             )
+
+
+def rules_over(host: HostHandle, tool: Tool[Any, Any]) -> list[str]:
+    """Return the names of the host's policies that check calls of a tool."""
+    return [policy.name for policy in host.policies if _governs(policy, tool)]
+
+
+def _governs(policy: ToolPolicy, tool: Tool[Any, Any]) -> bool:
+    selector, checks = getattr(policy, "selector", None), getattr(policy, "checks", None)
+    if isinstance(selector, ToolSelector) and not selector.selects(tool):
+        return False
+    try:
+        return not callable(checks) or checks(tool) is not False
+    except Exception:
+        # The host keeps such a policy on, too.
+        log.exception("checks of policy %s failed; the policy stays on.", policy.name)
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
