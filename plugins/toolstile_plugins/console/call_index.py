@@ -198,7 +198,8 @@ _TABLES: Final = f"""
 """
 _FILES: Final = "SELECT * FROM files"
 _ROWS: Final = (
-    "SELECT path, value, calls.* FROM calls JOIN files ON files.id = file "
+    "SELECT path, start, call, tool, status, at, value, seconds, session, principal, parent, gist, "
+    "whole FROM calls JOIN files ON files.id = file "
     "LEFT JOIN notes ON kind = 'transaction' AND notes.id = whole"
 )
 _NOTE: Final = (
@@ -394,10 +395,8 @@ class CallIndex:
     def _rows(self, where: str, *values: object) -> list[Row]:
         found = self._read(f"{_ROWS} WHERE {where}", *values)
         return [
-            Row(
-                Path(path), start, call, tool, Status(told), datetime.fromisoformat(at), fate, *more
-            )
-            for path, fate, _, start, call, tool, told, at, *more, _ in found
+            Row(Path(path), start, call, tool, Status(told), datetime.fromisoformat(at), *more)
+            for path, start, call, tool, told, at, *more in found
         ]
 
     def _catch_up(self) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from toolstile_hookspecs import Status
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
+from toolstile_plugins.cli_support import moment
 from toolstile_plugins.console.call_index import MOST, CallIndex, Filter, Look, Tail
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import Pages, lines_of
@@ -90,14 +92,8 @@ class Calls:
 
 def _filter_of(asked: Mapping[str, str]) -> Filter:
     names = ("tool", "outcome", "session", "principal")
-    texts = {name: asked.get(name, "").strip() for name in names}
-    return Filter(**texts, since=_moment(asked.get("since")), until=_moment(asked.get("until")))
-
-
-def _moment(text: str | None) -> datetime | None:
-    """Return a moment that a form names, in UTC unless it says otherwise."""
-    try:
-        moment = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    given: dict[str, Any] = {name: asked.get(name, "").strip() for name in names}
+    for name in ("since", "until"):
+        with suppress(ArgumentTypeError):
+            given[name] = moment(asked.get(name, ""))
+    return Filter(**given)
