@@ -25,10 +25,9 @@ from toolstile_plugins.console.access import Fields
 from toolstile_plugins.console.call_index import MOST, CallIndex, SessionRow
 from toolstile_plugins.console.pages import Pages, version_of
 from toolstile_plugins.planning.model import Plan
-from toolstile_plugins.record.reader import Numbered
 from toolstile_plugins.record.recorder import at_work
 from toolstile_plugins.record.report import timeline_of
-from toolstile_plugins.record.schema import RecordedTransaction
+from toolstile_plugins.record.schema import RecordedCall, RecordedTransaction
 from toolstile_plugins.record.settings import RecordSettings
 from toolstile_plugins.undo.commands import OWED, owes, standing
 from toolstile_plugins.undo.store import UndoStore
@@ -139,13 +138,13 @@ class Sessions:
     def _timeline(self, request: Request) -> Response:
         row = self._named(request)
         found = self._index.newest_of(row.session, MOST_CALLS)
-        entries: list[Numbered] = []
+        entries: list[RecordedCall] = []
         asked: dict[Path, Any] = {}
         for path, call in found:
             # A line has the request only if it differs from the one before, in its record.
             if call.request is not None:
                 asked[path] = call.request
-            entries.append(Numbered(call.n, call.model_copy(update={"request": asked.get(path)})))
+            entries.append(call.model_copy(update={"request": asked.get(path)}))
         answers = (self._index.answer_to(call.id) for _, call in found if call.approval is not None)
         approvals = [answer for answer in answers if answer is not None]
         ends: dict[str, RecordedTransaction] = {}

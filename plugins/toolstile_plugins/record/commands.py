@@ -14,7 +14,6 @@ from toolstile_hookspecs.support.text import counted, duration, printable, wire_
 from toolstile_plugins.record.reader import (
     Checked,
     Lost,
-    Numbered,
     Reader,
     Recording,
     Selection,
@@ -63,7 +62,7 @@ def show_record(args: argparse.Namespace) -> int:
             for entry in selected.of(reader) if args.line is None else _on_line(args.line, reader):
                 args.out.write({**where, **wire_of(entry)})
             for other in _others(reader) if args.line is None and selected.is_all else ():
-                args.out.write({**where, **wire_of_other(other)})
+                args.out.write({**where, **wire_of(other)})
         except RecordError as error:
             if not is_folder:
                 raise
@@ -133,8 +132,8 @@ def _selection(args: argparse.Namespace) -> Selection:
     return Selection(tuple(args.tool), outcomes, args.since, args.until)
 
 
-def _on_line(line: int, reader: Reader) -> list[Numbered]:
-    found = [entry for entry in reader if entry.line == line]
+def _on_line(line: int, reader: Reader) -> list[RecordedCall]:
+    found = [entry for entry in reader if entry.n == line]
     if not found:
         raise RecordError(
             f"Line {line} of {reader.path} is not a call. List the calls with `toolstile record "
@@ -176,9 +175,7 @@ def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
     recording = Recording.load(args.file)
     known = {tool.name for tool in host.prompt.tools()}
     gone = {
-        entry.call.tool
-        for entry in recording.calls
-        if entry.call.parent is None and entry.call.params is not None
+        entry.tool for entry in recording.calls if entry.parent is None and entry.params is not None
     }
     if gone and not gone & (known | set(host.catalog.names())):
         raise RecordError(
@@ -191,7 +188,7 @@ def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
         replay = Replayer(recording, strict=args.strict)
         comparisons, what = replayed(host, recording, replay), "replayed"
     if args.out is None:
-        made = sum(entry.call.parent is None for entry in recording.calls)
+        made = sum(entry.parent is None for entry in recording.calls)
         with progress("Replay") as note:
             noted = _noted(comparisons, note, made)
             return 0 if show_comparisons(Screen(), noted, what) else 1
@@ -237,7 +234,7 @@ def show_table(
         try:
             for entry in selection.of(reader):
                 rows.append([*([(reader.path.name, "dim")] if named else []), *_row(entry)])
-                sessions.add(entry.call.session)
+                sessions.add(entry.session)
         except RecordError as error:
             if not named:
                 raise
@@ -291,9 +288,8 @@ def last_calls(places: Iterable[Path]) -> StatusPart:
     return StatusPart("calls", items, lines)
 
 
-def show_call(screen: Screen, entry: Numbered) -> None:
+def show_call(screen: Screen, call: RecordedCall) -> None:
     """Show all that is recorded of a call."""
-    call = entry.call
     screen.line(f"{call.tool}, {shown_status(call.status)}", style_of(call.status))
     document = call.model_dump(mode="json", exclude_defaults=True)
     for name in ("n", "prev", "hash", "kind", "status"):
@@ -338,8 +334,8 @@ def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: st
     """Show the differences; returns whether all calls came out the same."""
     same = different = skipped = 0
     for comparison in comparisons:
-        call = comparison.recorded.call
-        heading = f"line {comparison.recorded.line}: {printable(call.tool)} ({printable(call.id)})"
+        call = comparison.recorded
+        heading = f"line {call.n}: {printable(call.tool)} ({printable(call.id)})"
         if comparison.skipped is not None:
             skipped += 1
             screen.line(f"{heading} was not made: {comparison.skipped}", "yellow")
@@ -359,15 +355,9 @@ def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: st
     return not different
 
 
-def wire_of(entry: Numbered) -> dict[str, Any]:
-    """Return a call as a JSON object."""
-    return {"line": entry.line, **entry.call.model_dump(mode="json", exclude={"prev", "hash"})}
-
-
-def wire_of_other(said: RecordedApproval | RecordedTransaction) -> dict[str, Any]:
-    """Return an answer, a grant, a revocation or the end of a transaction as a JSON object."""
-    fields = said.model_dump(mode="json", exclude={"n", "prev", "hash"})
-    return {"line": said.n, **fields}
+def wire_of(said: RecordedCall | RecordedApproval | RecordedTransaction) -> dict[str, Any]:
+    """Return a call, an answer, a grant or the end of a transaction as a JSON object."""
+    return {"line": said.n, **said.model_dump(mode="json", exclude={"prev", "hash"})}
 
 
 def _others(reader: Reader) -> list[RecordedApproval | RecordedTransaction]:
@@ -384,15 +374,14 @@ def _show_lost(screen: Screen, lost: Sequence[Lost]) -> None:
     screen.line(f"{calls} could not be recorded: {', '.join(where)}", "yellow")
 
 
-def _row(entry: Numbered) -> list[Cell]:
-    call = entry.call
+def _row(call: RecordedCall) -> list[Cell]:
     # The first line of the text, with the items of the list that it announces.
     gist, *rest = call.read.strip().split("\n")
     items = [line.removeprefix(_ITEM) for line in rest if line.startswith(_ITEM)]
     if gist.endswith(":") and items:
         gist = f"{gist} {'; '.join(items)}"
     return [
-        (str(entry.line), "dim"),
+        (str(call.n), "dim"),
         (shown_time(call.at), "dim"),
         (printable(call.id), "dim"),
         printable(call.tool) if call.parent is None else f"  {printable(call.tool)}",

@@ -59,14 +59,6 @@ class Checked:
     lost: tuple[Lost, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
-    """A call of a record, and the number of its line (from 1)."""
-
-    line: int
-    call: RecordedCall
-
-
 class Reader:
     """Reads a record call by call, once, without an incomplete last line (then it is `torn`).
 
@@ -81,7 +73,7 @@ class Reader:
         self.approvals: dict[str, RecordedApproval] = {}
         self.transactions: list[RecordedTransaction] = []
 
-    def __iter__(self) -> Iterator[Numbered]:
+    def __iter__(self) -> Iterator[RecordedCall]:
         """Yield each call; raise `RecordError` at the first line that cannot be relied on."""
         chain = Chain()
         requests: dict[str, tuple[RequestTurn, ...]] = {}
@@ -103,7 +95,7 @@ class Reader:
                 elif request is not None:
                     # An earlier line has it.
                     call = call.model_copy(update={"request": request})
-                yield Numbered(number, call)
+                yield call
         _refuse_others(self.path, chain)
         self._refuse_faults(chain)
         self.torn = bool(chain.faults)
@@ -133,7 +125,7 @@ class Recording:
     """
 
     path: Path
-    calls: tuple[Numbered, ...]
+    calls: tuple[RecordedCall, ...]
     torn: bool = False
     lost: tuple[Lost, ...] = ()
     transactions: tuple[RecordedTransaction, ...] = ()
@@ -151,12 +143,12 @@ class Recording:
         return cls(reader.path, calls, reader.torn, tuple(reader.lost), ends)
 
     @cached_property
-    def sessions(self) -> Mapping[str, Sequence[Numbered]]:
+    def sessions(self) -> Mapping[str, Sequence[RecordedCall]]:
         """The top-level calls by session."""
-        found: dict[str, list[Numbered]] = {}
+        found: dict[str, list[RecordedCall]] = {}
         for entry in self.calls:
-            if entry.call.parent is None:
-                found.setdefault(entry.call.session, []).append(entry)
+            if entry.parent is None:
+                found.setdefault(entry.session, []).append(entry)
         return found
 
 
@@ -251,9 +243,9 @@ class Selection:
             and (self.until is None or call.at < self.until)
         )
 
-    def of(self, reader: Reader) -> Iterator[Numbered]:
+    def of(self, reader: Reader) -> Iterator[RecordedCall]:
         """Yield the selected calls of a record."""
-        return (entry for entry in reader if self.has(entry.call))
+        return (entry for entry in reader if self.has(entry))
 
 
 @dataclass(slots=True)
@@ -314,7 +306,7 @@ def summaries(place: Path, selection: Selection) -> Iterator[Summary]:
         summary = Summary(path)
         try:
             for entry in selection.of(Reader(path)):
-                summary.add(entry.call)
+                summary.add(entry)
         except RecordError as error:
             summary.fault = str(error)
         if summary.calls or summary.fault is not None or selection.is_all:

@@ -49,7 +49,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.calls import DIFF, DRY_RUN
 from toolstile_hookspecs.codecs import MASK
-from toolstile_plugins.record.reader import Numbered, Recording
+from toolstile_plugins.record.reader import Recording
 from toolstile_plugins.record.schema import Approval, RecordedCall
 from toolstile_plugins.record.serialize import raised_by, secrets_given, shown as noted, value_of
 
@@ -78,31 +78,29 @@ class NotRecordedError(LookupError):
 class RecordedAnswers:
     """Recorded calls that answer, each once: in their order, or by name and arguments."""
 
-    def __init__(self, calls: Iterable[Numbered], *, strict: bool) -> None:
+    def __init__(self, calls: Iterable[RecordedCall], *, strict: bool) -> None:
         self._strict = strict
-        self._queues: dict[tuple[str, str], deque[Numbered]] = {}
+        self._queues: dict[tuple[str, str], deque[RecordedCall]] = {}
         self._lock = Lock()
         for entry in calls:
-            key = self._key(entry.call.tool, entry.call.params)
+            key = self._key(entry.tool, entry.params)
             self._queues.setdefault(key, deque()).append(entry)
 
     def _key(self, tool: str, params: Any) -> tuple[str, str]:
         # For answers in the recorded order, all calls wait in one queue.
         return ("", "") if self._strict else (tool, key_of(params))
 
-    def take(self, tool: str, params: Any) -> Numbered:
+    def take(self, tool: str, params: Any) -> RecordedCall:
         """Return the next recorded call if it is this call; raise `NotRecordedError` if not."""
         with self._lock:
             queue = self._queues.get(self._key(tool, params))
             if queue:
                 following = queue[0]
-                if not self._strict or (
-                    following.call.tool == tool and is_of(following.call, params)
-                ):
+                if not self._strict or (following.tool == tool and is_of(following, params)):
                     return queue.popleft()
                 raise NotRecordedError(
-                    f"The next call of the record (line {following.line}) is {following.call.tool} "
-                    f"{_shortened(key_of(following.call.params))}, not {tool} "
+                    f"The next call of the record (line {following.n}) is {following.tool} "
+                    f"{_shortened(key_of(following.params))}, not {tool} "
                     f"{_shortened(key_of(params))}. It cannot be answered; make the recorded "
                     "calls in their order, or replay without strict."
                 )
@@ -121,45 +119,45 @@ class RecordedAnswers:
             f"{_shortened(key_of(params))}. It cannot be answered; do without it."
         )
 
-    def left(self) -> list[Numbered]:
+    def left(self) -> list[RecordedCall]:
         """Return the recorded calls that have not answered, in order."""
         with self._lock:
             left = [entry for queue in self._queues.values() for entry in queue]
-        return sorted(left, key=lambda entry: entry.line)
+        return sorted(left, key=lambda entry: entry.n)
 
-    def left_before(self, later: Numbered) -> Iterable[Numbered]:
+    def left_before(self, later: RecordedCall) -> Iterable[RecordedCall]:
         """Return the calls of its queue that have not answered and were recorded before a call."""
         with self._lock:
-            alike = self._queues.get(self._key(later.call.tool, later.call.params), ())
-            return list(takewhile(lambda entry: entry.line < later.line, alike))
+            alike = self._queues.get(self._key(later.tool, later.params), ())
+            return list(takewhile(lambda entry: entry.n < later.n, alike))
 
 
 class ById:
     """Recorded calls that are still to come again, found by their ids."""
 
-    def __init__(self, calls: Iterable[Numbered]) -> None:
-        self._calls: dict[str, list[Numbered]] = {}
+    def __init__(self, calls: Iterable[RecordedCall]) -> None:
+        self._calls: dict[str, list[RecordedCall]] = {}
         for entry in calls:
-            self._calls.setdefault(entry.call.id, []).append(entry)
+            self._calls.setdefault(entry.id, []).append(entry)
 
-    def __iter__(self) -> Iterator[Numbered]:
+    def __iter__(self) -> Iterator[RecordedCall]:
         left = [entry for same in self._calls.values() for entry in same]
-        return iter(sorted(left, key=lambda entry: entry.line))
+        return iter(sorted(left, key=lambda entry: entry.n))
 
-    def named(self, call_id: str) -> Sequence[Numbered]:
+    def named(self, call_id: str) -> Sequence[RecordedCall]:
         """Return the calls with an id, in order."""
         return self._calls.get(call_id, ())
 
-    def discard(self, entry: Numbered) -> None:
+    def discard(self, entry: RecordedCall) -> None:
         """Remove a call, if it is there."""
-        same = self._calls.get(entry.call.id, [])
+        same = self._calls.get(entry.id, [])
         if entry in same:
             same.remove(entry)
 
 
-def answering(recording: Recording, only: Collection[str] | None) -> list[Numbered]:
+def answering(recording: Recording, only: Collection[str] | None) -> list[RecordedCall]:
     """Return the recorded calls of these tools (None: all), without calls within one of them."""
-    calls = {(entry.call.session, entry.call.id): entry.call for entry in recording.calls}
+    calls = {(entry.session, entry.id): entry for entry in recording.calls}
 
     def answers(call: RecordedCall) -> bool:
         return only is None or call.tool in only
@@ -174,7 +172,7 @@ def answering(recording: Recording, only: Collection[str] | None) -> list[Number
             parent = calls.get((parent.session, parent.parent or ""))
         return False
 
-    return [entry for entry in recording.calls if answers(entry.call) and not is_within(entry.call)]
+    return [entry for entry in recording.calls if answers(entry) and not is_within(entry)]
 
 
 def has_run(call: RecordedCall) -> bool:
@@ -249,18 +247,18 @@ class Replayer:
         self._approves = approves
         self._apart = apart
         calls = answering(recording, only)
-        ran = [entry for entry in calls if has_run(entry.call)]
+        ran = [entry for entry in calls if has_run(entry)]
         self._answers = RecordedAnswers(ran, strict=strict)
         self._lock = Lock()
         self._making_up = Lock()
         self._told: set[str] = set()
-        self._refused = ById(entry for entry in calls if not has_run(entry.call))
-        self._asked = ById(entry for entry in calls if entry.call.approval is not None)
+        self._refused = ById(entry for entry in calls if not has_run(entry))
+        self._asked = ById(entry for entry in calls if entry.approval is not None)
         # They ran without an answer, because the card of their transaction came after them.
-        self._on_cards = ById(each for each in ran if each.call.transaction is not None)
+        self._on_cards = ById(each for each in ran if each.transaction is not None)
 
     @property
-    def unused(self) -> list[Numbered]:
+    def unused(self) -> list[RecordedCall]:
         """The recorded calls that ran then and have not answered any call yet."""
         return self._answers.left()
 
@@ -270,14 +268,13 @@ class Replayer:
         if self._apart and not APART.get():
             return
         with self._lock:
-            for entry in self._of_session(self._refused.named(call.id)):
-                said = entry.call
+            for said in self._of_session(self._refused.named(call.id)):
                 if (
                     said.tool == tool.name
                     and said.status is Status.INVALID
                     and _is_given(said.arguments, call.arguments)
                 ):
-                    self._refused.discard(entry)
+                    self._refused.discard(said)
                     raise ToolValidationError(said.read)
 
     @hookimpl(tryfirst=True)
@@ -291,11 +288,11 @@ class Replayer:
         context.set_attribute(FROM_RECORD, True)  # noqa: FBT003 - its value
         shown = _shown(tool, params, context)
         asked = self._asked_once_run(tool, context.tool_call)
-        if asked is not None and not _was_kept(asked.call, shown):
-            return Replay(_StandIn("", text=asked.call.read), effect_id=None)
+        if asked is not None and not _was_kept(asked, shown):
+            return Replay(_StandIn("", text=asked.read), effect_id=None)
         refused = self._take_refused(tool, shown, context.tool_call)
         if refused is not None:
-            return ToolResult.error(refused.call.read)
+            return ToolResult.error(refused.read)
         try:
             answer = self._take(tool, shown, context.tool_call)
         except NotRecordedError as error:
@@ -318,8 +315,8 @@ class Replayer:
             asked = self._asked_once_run(tool, context.tool_call)
             if asked is not None:
                 self._end_asking(asked, goes_on=False)
-        if asked is not None and not has_run(asked.call):
-            raise CallRefused(asked.call.read)
+        if asked is not None and not has_run(asked):
+            raise CallRefused(asked.read)
         raise CallRefused(
             f"A person changed the arguments of {tool.name} then, and no person is asked now. It "
             "cannot be answered; replay it with the policies that asked."
@@ -333,16 +330,16 @@ class Replayer:
             if found is None:
                 given = _shown(tool, request.params, request.context)
                 asked = self._asked_of(tool, self._asked)
-                found = next((each for each in asked if _is_asked(tool, each.call, given)), None)
-            if found is not None and found.call.approval is not None:
-                said = _said_again(found.call, found.call.approval)
+                found = next((each for each in asked if _is_asked(tool, each, given)), None)
+            if found is not None and found.approval is not None:
+                said = _said_again(found, found.approval)
                 shows_diff = request.diff is not None
                 # A person who was shown the diff may have given the call other arguments.
                 shown = _shown(request.tool, request.params, request.context)
-                if (DIFF in found.call.attributes and not is_of(found.call, shown)) and (
+                if (DIFF in found.attributes and not is_of(found, shown)) and (
                     shows_diff or said.answer in _GOES_ON
                 ):
-                    said = _edited_again(found.call)
+                    said = _edited_again(found)
                     if shows_diff and said.answer is Answer.EDITED:
                         # The final answer follows once the edited call has run.
                         return said
@@ -355,15 +352,14 @@ class Replayer:
             return _UNSEEN
         return ApprovalAnswer.unanswered("The record has no answer to this.")
 
-    def _answered(self, tool: Tool[Any, Any], answer: Numbered) -> Replay | ToolResult[Any]:
-        call = answer.call
-        self._compare_versions(tool, answer)
+    def _answered(self, tool: Tool[Any, Any], call: RecordedCall) -> Replay | ToolResult[Any]:
+        self._compare_versions(tool, call)
         raised = raised_by(call)
         if raised is not None:
             raise raised
         if not call.success:
             return ToolResult.error(call.read)
-        where = f"{self.recording.path}, line {answer.line}"
+        where = f"{self.recording.path}, line {call.n}"
         try:
             data = json.dumps(call.envelope.get("data"))
             value = tool.result_codec.decode(data) if call.value == "wire" else None
@@ -386,11 +382,10 @@ class Replayer:
         )
         return Replay(result, effect_id=None, changes=call.changes)
 
-    def _compare_versions(self, tool: Tool[Any, Any], answer: Numbered) -> None:
+    def _compare_versions(self, tool: Tool[Any, Any], answer: RecordedCall) -> None:
         """Warn once about a tool that has changed, in more than a patch, since the recording."""
         then, now = (
-            (text or "").split(".")[:2]
-            for text in (answer.call.envelope.get("version"), tool.version)
+            (text or "").split(".")[:2] for text in (answer.envelope.get("version"), tool.version)
         )
         with self._lock:
             if then == now or tool.name in self._told:
@@ -400,14 +395,14 @@ class Replayer:
             "%s, line %d: %s was recorded in version %s, and its version is %s now; the recorded "
             "answer may differ from a present one.",
             self.recording.path,
-            answer.line,
+            answer.n,
             tool.name,
-            answer.call.envelope.get("version") or "(none)",
+            answer.envelope.get("version") or "(none)",
             tool.version or "(none)",
             extra=NOTICE,
         )
 
-    def _take(self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None) -> Numbered:
+    def _take(self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None) -> RecordedCall:
         try:
             return self._answers.take(tool.name, shown)
         except NotRecordedError:
@@ -417,7 +412,7 @@ class Replayer:
         # a recorded call whose original arguments are these.
         with self._making_up:
             given = key_of(masked(value_of(call.arguments), tool.params_codec.secret_schema()))
-            left = [entry.call for entry in self._answers.left() if entry.call.tool == tool.name]
+            left = [entry for entry in self._answers.left() if entry.tool == tool.name]
             same = (
                 recorded.params
                 for recorded in left
@@ -429,14 +424,14 @@ class Replayer:
 
     def _take_refused(
         self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None
-    ) -> Numbered | None:
+    ) -> RecordedCall | None:
         """Return the same call if it was refused then, and nothing refuses it now."""
         if call is None:
             return None
         same = (tool.name, call.id)
 
-        def is_same(entry: Numbered) -> bool:
-            return (entry.call.tool, entry.call.id) == same and is_of(entry.call, shown)
+        def is_same(entry: RecordedCall) -> bool:
+            return (entry.tool, entry.id) == same and is_of(entry, shown)
 
         with self._lock:
             refused = self._of_session(self._refused.named(call.id))
@@ -448,24 +443,24 @@ class Replayer:
             self._refused.discard(found)
             return found
 
-    def _of_session(self, calls: Iterable[Numbered]) -> list[Numbered]:
-        return [entry for entry in calls if self.session in {None, entry.call.session}]
+    def _of_session(self, calls: Iterable[RecordedCall]) -> list[RecordedCall]:
+        return [entry for entry in calls if self.session in {None, entry.session}]
 
-    def _asked_once_run(self, tool: Tool[Any, Any], call: ToolCall | None) -> Numbered | None:
+    def _asked_once_run(self, tool: Tool[Any, Any], call: ToolCall | None) -> RecordedCall | None:
         """Return the same call if a person was asked after it ran, and is not asked yet."""
         if call is None:
             return None
         found = next(iter(self._asked_of(tool, self._asked.named(call.id))), None)
-        return found if found is not None and DIFF in found.call.attributes else None
+        return found if found is not None and DIFF in found.attributes else None
 
-    def _end_asking(self, found: Numbered, *, goes_on: bool) -> None:
+    def _end_asking(self, found: RecordedCall, *, goes_on: bool) -> None:
         self._asked.discard(found)
         if not goes_on:
             # The call ends here as it did then; the same call may have been resumed later.
             self._refused.discard(found)
 
-    def _asked_of(self, tool: Tool[Any, Any], calls: Iterable[Numbered]) -> list[Numbered]:
-        return [entry for entry in self._of_session(calls) if entry.call.tool == tool.name]
+    def _asked_of(self, tool: Tool[Any, Any], calls: Iterable[RecordedCall]) -> list[RecordedCall]:
+        return [entry for entry in self._of_session(calls) if entry.tool == tool.name]
 
 
 def _was_kept(call: RecordedCall, shown: Any) -> bool:
@@ -542,7 +537,7 @@ _NOT_UNDERSTOOD: Final = "its arguments were not understood, and the record mask
 class Comparison:
     """A recorded call beside its outcome now."""
 
-    recorded: Numbered
+    recorded: RecordedCall
     now: Mapping[str, Any] | None = None  # the envelope, None if the call was not made
     status: Status | None = None
     skipped: str | None = None  # the reason why it was not made
@@ -554,18 +549,18 @@ class Comparison:
     @property
     def differs(self) -> bool:
         """True if the outcome now is not the recorded one."""
-        before = _outcome(self.recorded.call.envelope)
+        before = _outcome(self.recorded.envelope)
         # As JSON: Python takes true for 1.
         return self.now is not None and key_of(_outcome(self.now)) != key_of(before)
 
     def wire(self) -> dict[str, Any]:
         """Return the comparison as a JSON object."""
         wire: dict[str, Any] = {
-            "line": self.recorded.line,
-            "id": self.recorded.call.id,
-            "tool": self.recorded.call.tool,
+            "line": self.recorded.n,
+            "id": self.recorded.id,
+            "tool": self.recorded.tool,
             "same": not self.differs and self.now is not None,
-            "recorded": self.recorded.call.envelope,
+            "recorded": self.recorded.envelope,
         }
         if self.skipped is not None:
             return {**wire, "skipped": self.skipped}
@@ -577,7 +572,7 @@ class Comparison:
         """Return the lines of a unified diff, from the recorded envelope to the present one."""
         now = self.now or {}
         lines = difflib.unified_diff(
-            _lines(self.recorded.call.envelope), _lines(now), "recorded", "now", lineterm="", n=2
+            _lines(self.recorded.envelope), _lines(now), "recorded", "now", lineterm="", n=2
         )
         return list(lines)
 
@@ -652,10 +647,10 @@ def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
     with ExitStack() as stack:
         stage = _Stage(host, stack, None, recording)
         for entry in _top_level(recording):
-            if not hides_some(entry.call, entry.call.arguments):
+            if not hides_some(entry, entry.arguments):
                 yield stage.play(entry)
                 continue
-            understood = entry.call.params is not None
+            understood = entry.params is not None
             yield Comparison(entry, skipped=_MASKED if understood else _NOT_UNDERSTOOD)
 
 
@@ -669,8 +664,8 @@ def registered(host: HostHandle, plugin: object, name: str = NAME) -> Generator[
         host.unregister(name)
 
 
-def _top_level(recording: Recording) -> Iterator[Numbered]:
-    return (entry for entry in recording.calls if entry.call.parent is None)
+def _top_level(recording: Recording) -> Iterator[RecordedCall]:
+    return (entry for entry in recording.calls if entry.parent is None)
 
 
 class _Stage:
@@ -692,8 +687,7 @@ class _Stage:
         self._said: dict[Hashable, tuple[RequestTurn, ...]] = {}
         self._events: dict[str, ToolInvoked] = {}
 
-    def play(self, entry: Numbered) -> Comparison:
-        call = entry.call
+    def play(self, call: RecordedCall) -> Comparison:
         self._end_before(call)
         tools = self._within(self._executor(call), call.transaction)
         for name in call.agent.split("/")[1:]:
@@ -728,7 +722,7 @@ class _Stage:
             envelope[which] = event.shown_value
         elif envelope[which] is not None:
             envelope[which] = event.hide(envelope[which])
-        return Comparison(entry, envelope, event.status, passes=passes, decisions=event.decisions)
+        return Comparison(call, envelope, event.status, passes=passes, decisions=event.decisions)
 
     def _within(self, tools: ExecutorHandle, id_: str | None) -> ExecutorHandle:
         """Return the transaction that stands for a recorded one, or the executor for None."""

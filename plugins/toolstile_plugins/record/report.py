@@ -18,7 +18,7 @@ from toolstile_hookspecs.calls import DIFF, NO_CHANGES
 from toolstile_hookspecs.execution.approvals import APPROVAL_BY
 from toolstile_hookspecs.execution.undo import UNDONE_CALLS
 from toolstile_hookspecs.support.text import counted
-from toolstile_plugins.record.reader import Numbered, Reader, Selection
+from toolstile_plugins.record.reader import Reader, Selection
 from toolstile_plugins.record.schema import RecordedApproval, RecordedCall, RecordedTransaction
 
 ROOM: Final = 4_500_000
@@ -77,7 +77,7 @@ def data_of(reader: Reader, selection: Selection) -> dict[str, Any]:
 
 
 def timeline_of(
-    entries: Sequence[Numbered],
+    entries: Sequence[RecordedCall],
     approvals: Iterable[RecordedApproval],
     transactions: Iterable[RecordedTransaction],
     notes: Sequence[str],
@@ -88,8 +88,8 @@ def timeline_of(
     requests: dict[str, int] = {}
     answers = _answers(entries, approvals)
     calls: list[dict[str, Any]] = []
-    for place, (line, call) in enumerate((entry.line, entry.call) for entry in entries):
-        said = _wire(line, call)
+    for place, call in enumerate(entries):
+        said = _wire(call)
         if call.stages:
             said["path"] = paths.setdefault(tuple(stage for stage, _ in call.stages), len(paths))
             said["times"] = [round(began * 1e6) for _, began in call.stages]
@@ -115,7 +115,7 @@ def timeline_of(
     }
 
 
-def _wire(line: int, call: RecordedCall) -> dict[str, Any]:
+def _wire(call: RecordedCall) -> dict[str, Any]:
     attributes = dict(call.attributes)
     diff = call.diff or attributes.get(DIFF)
     tokens = [
@@ -137,7 +137,7 @@ def _wire(line: int, call: RecordedCall) -> dict[str, Any]:
         "more": {name: value for name, value in attributes.items() if name not in _SHOWN},
     }
     return {
-        "n": line,
+        "n": call.n,
         "tool": call.tool,
         "at": round(call.at.timestamp() * 1000, 3),
         "took": round(call.seconds, 6),
@@ -149,13 +149,13 @@ def _wire(line: int, call: RecordedCall) -> dict[str, Any]:
 
 
 def _answers(
-    entries: Iterable[Numbered], approvals: Iterable[RecordedApproval]
+    entries: Iterable[RecordedCall], approvals: Iterable[RecordedApproval]
 ) -> dict[int, dict[str, Any]]:
     """Return by place the answers of people, with the seconds that each took."""
     by_call: dict[str, RecordedApproval] = {each.call: each for each in approvals if each.call}
     found: dict[int, dict[str, Any]] = {}
     waiting: dict[str, tuple[int, RecordedCall]] = {}
-    for place, call in enumerate(entry.call for entry in entries):
+    for place, call in enumerate(entries):
         # The line of a call that waited has no answer; the line of the resumed call has it.
         if (asked := waiting.pop(call.id, None)) is not None and call.approval is not None:
             found[asked[0]] = _answer(call, by_call.get(call.id), asked[1])

@@ -310,7 +310,7 @@ class Report(BaseModel):
     def add(self, path: Path, comparison: Comparison) -> None:
         """Count a call."""
         self.calls += 1
-        call = comparison.recorded.call
+        call = comparison.recorded
         was, before = judged(call.status, call.decisions)
         now, after = judged(comparison.status, comparison.decisions)
         if was == now:
@@ -323,7 +323,7 @@ class Report(BaseModel):
                 known.calls += 1
                 return
         reason = "" if decision is None else decision.reason or ""
-        self.changes.append(Change(*key, 1, f"{path}:{comparison.recorded.line}", reason))
+        self.changes.append(Change(*key, 1, f"{path}:{comparison.recorded.n}", reason))
 
     @classmethod
     def load(cls, path: Path) -> Report | None:
@@ -390,7 +390,7 @@ def backtest(
                 if stops := host.stops():
                     raise StateError(f"The policies cannot be tested. Stopped: {stops[0]}. {_GO}")
                 report.add(recording.path, comparison)
-                share = comparison.recorded.line / recording.calls[-1].line
+                share = comparison.recorded.n / recording.calls[-1].n
                 note(done + size * share, total)
             done += size
     finally:

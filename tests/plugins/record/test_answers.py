@@ -10,7 +10,6 @@ import pytest
 
 from toolstile_hookspecs import Stage, Status
 from toolstile_plugins.record import Recording
-from toolstile_plugins.record.reader import Numbered
 from toolstile_plugins.record.replayer import (
     ById,
     NotRecordedError,
@@ -21,15 +20,15 @@ from toolstile_plugins.record.replayer import (
 from toolstile_plugins.record.schema import RecordedCall
 
 
-def made(line: int, params: Any = None, tool: str = "add", **more: Any) -> Numbered:
+def made(line: int, params: Any = None, tool: str = "add", **more: Any) -> RecordedCall:
     told = {"status": Status.SUCCEEDED, "stage": Stage.TELEMETRY, "at": datetime.now(UTC)}
     place = {"n": line, "prev": "", "hash": "", "kind": "call", "session": "s", "id": f"c{line}"}
     call = {"params": params, "seconds": 0, "envelope": {"tool": tool}}
-    return Numbered(line, RecordedCall.model_validate({**told, **place, **call, **more}))
+    return RecordedCall.model_validate({**told, **place, **call, **more})
 
 
 def lines_of(calls: Any) -> list[int]:
-    return [each.line for each in calls]
+    return [each.n for each in calls]
 
 
 def test_arguments_are_the_same_in_any_order():

@@ -11,7 +11,7 @@ from toolstile_plugins.record.replayer import RecordedClock
 
 def test_a_call_begins_and_ends_when_it_did(desk, path):
     desk.record(path, ("add", {"a": 1}), ("echo", {"text": "x"}))
-    first, second = (each.call for each in Recording.load(path).calls)
+    first, second = Recording.load(path).calls
     clock = RecordedClock(first)
     assert clock.monotonic() == 0
     assert clock.now() == first.at
@@ -26,7 +26,7 @@ def test_a_call_begins_and_ends_when_it_did(desk, path):
 
 def test_no_time_is_taken_back_where_the_systems_clock_was(desk, path):
     desk.record(path, *[("add", {"a": 1})] * 3)
-    calls = [each.call for each in Recording.load(path).calls]
+    calls = Recording.load(path).calls
     times = [timedelta(0), timedelta(minutes=-60), timedelta(minutes=-58)]
     first, *later = (
         call.model_copy(update={"at": calls[0].at + time, "seconds": 5.0})

@@ -20,7 +20,7 @@ from toolstile_plugins.record.replayer import Comparison
 def test_values_that_only_python_takes_for_equal_differ(desk, path, then, now, differs):
     desk.record(path, ("echo", {"text": "a"}))
     [recorded] = Recording.load(path).calls
-    envelope = recorded.call.envelope
+    envelope = recorded.envelope
     envelope["data"] = then
     compared = Comparison(recorded, {**envelope, "data": now})
     assert (compared.differs, compared.wire()["same"]) == (differs, not differs)

@@ -61,7 +61,7 @@ def made(folder: Path, *texts: str, diff: bool = True, confirm: bool = False) ->
     with Host(settings=settings, tools=tools, **options) as host, host.executor() as run:
         run.dispatch_all([ToolCall("keep", {"path": "a.txt", "text": text}) for text in texts])
         run.dispatch(ToolCall("keep_password", {"password": "hunter22"}))
-    return [entry.call for entry in Recording.load(record).calls]
+    return [*Recording.load(record).calls]
 
 
 def test_a_call_names_its_batch(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_the_line_of_a_call_of_a_child_has_the_path_of_the_agent(desk, path):
         desk.call(child, "add", a=1)
         desk.call(tools, "add", a=2)
     assert [line.get("agent") for line in desk.lines_of(path)] == ["main/reader", None]
-    assert [each.call.agent for each in Recording.load(path).calls] == ["main/reader", "main"]
+    assert [each.agent for each in Recording.load(path).calls] == ["main/reader", "main"]
 
 
 def test_why_what_a_call_did_to_the_session_is_lost_is_told_without_secrets(desk, path):

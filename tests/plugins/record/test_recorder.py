@@ -49,10 +49,10 @@ def test_what_the_model_read_is_recorded_where_the_envelope_says_it_otherwise(de
         desk.call(tools, "note", text="a")
         desk.call(tools, "echo", text="b")
     noted, echoed = Recording.load(path).calls
-    assert noted.call.read == "Noted 'a'.\nnote: a"
-    assert noted.call.message == "Noted 'a'."
-    assert noted.call.envelope["data"] == {"text": "a"}
-    assert (echoed.call.read, echoed.call.text) == ("b", None)
+    assert noted.read == "Noted 'a'.\nnote: a"
+    assert noted.message == "Noted 'a'."
+    assert noted.envelope["data"] == {"text": "a"}
+    assert (echoed.read, echoed.text) == ("b", None)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_any_text_is_recorded_as_it_is(desk, path, text):
     with desk.recording(path) as tools:
         outcome = tools.dispatch(ToolCall("echo", {"text": text}))
     [numbered] = Recording.load(path).calls
-    assert numbered.call.read == outcome.text
+    assert numbered.read == outcome.text
     assert path.read_bytes().isascii() or not text.isascii()
 
 
@@ -203,8 +203,8 @@ def test_a_value_that_is_nested_deeply_keeps_no_other_call_from_being_read(desk,
         desk.call(tools, "echo", text="before")
         outcome = desk.call(tools, "nest", depth=220)
     [before, nested] = Recording.load(path).calls
-    assert before.call.read == "before"
-    assert nested.call.envelope == outcome.envelope()
+    assert before.read == "before"
+    assert nested.envelope == outcome.envelope()
     assert verify(path).faults == ()
 
 
@@ -262,7 +262,7 @@ def test_a_call_by_the_name_that_the_tool_has_at_home_says_so(desk, path):
     with desk.recording(path, plugins=[Home()]) as tools:
         assert desk.call(tools, "lookUp", word="a").success
         assert desk.call(tools, "look_up", word="b").success
-    by_its_own, by_ours = (each.call for each in Recording.load(path).calls)
+    by_its_own, by_ours = Recording.load(path).calls
     assert (by_its_own.tool, by_its_own.name) == ("look_up", "lookUp")
     assert (by_ours.tool, by_ours.name) == ("look_up", None)
 
@@ -363,7 +363,7 @@ def test_calls_that_cannot_be_recorded_run_and_are_counted(desk, path, caplog):
         "The record is not complete: 1 call at its end could not be written: No space left on "
         "device. See that it can be written before the next run."
     ) in caplog.text
-    assert [each.call.lost for each in Recording.load(path).calls] == [0, 2, 0]
+    assert [each.lost for each in Recording.load(path).calls] == [0, 2, 0]
     checked = verify(path)
     assert (checked.faults, checked.ended) == ((), True)
     assert checked.lost == Recording.load(path).lost == (Lost(line=3, calls=2), Lost(5, 1))

@@ -85,7 +85,7 @@ def test_calls_are_found_by_name_and_arguments_in_any_order(desk, path):
     desk.record(path, ("add", {"a": 1}), ("echo", {"text": "x"}))
     with desk.replaying(path) as (tools, replay):
         assert desk.call(tools, "echo", text="x").text == "x"
-        assert [each.call.tool for each in replay.unused] == ["add"]
+        assert [each.tool for each in replay.unused] == ["add"]
         assert desk.call(tools, "add", b=1, a=1).text == "2"
 
 
@@ -375,8 +375,8 @@ def test_what_one_session_was_refused_another_of_the_same_ids_is_not(desk, path,
         desk.record(path, wish, plugins=each)
     with desk.replaying(path) as (tools, replay):
         for said in reversed(Recording.load(path).calls):
-            replay.session = said.call.session
-            assert tools.dispatch(ToolCall(*wish)).text == said.call.read
+            replay.session = said.session
+            assert tools.dispatch(ToolCall(*wish)).text == said.read
 
 
 def test_of_two_same_calls_at_the_same_time_one_is_refused_again(desk, path, monkeypatch):
@@ -520,7 +520,7 @@ def test_a_call_whose_arguments_hold_a_secret_of_another_place_is_not_found(
 ):
     outcome, unused = secretly_replayed(desk, path, wish, None, strict)
     assert "cannot be answered" in outcome.text
-    assert [each.call.params for each in unused] != [wish[1]]
+    assert [each.params for each in unused] != [wish[1]]
 
 
 def test_what_only_looks_like_a_mask_stands_for_nothing(desk, path):
@@ -604,8 +604,8 @@ def test_a_replay_can_be_recorded(desk, path, tmp_path):
             envelopes = [tools.dispatch(ToolCall(*each)).envelope() for each in CALLS]
         recorder.close()
     assert [line["envelope"] for line in desk.lines_of(again)] == envelopes
-    first = [each.call for each in Recording.load(path).calls if each.call.parent is None]
-    second = [each.call for each in Recording.load(again).calls]
+    first = [each for each in Recording.load(path).calls if each.parent is None]
+    second = [*Recording.load(again).calls]
     assert [each.read for each in second] == [each.read for each in first]
     assert [json.loads(each.changes or "[]") for each in second] == [
         json.loads(each.changes or "[]") for each in first
@@ -640,9 +640,9 @@ def test_what_did_not_fit_is_refused_with_the_same_faults_though_the_record_mask
         wish = ToolCall("log_in", {"user": 7, "password": "hunter2"}, id="c1")
         recorded = tools.dispatch(wish)
     [numbered] = Recording.load(path).calls
-    assert numbered.call.arguments == {"user": "***", "password": "***"}
+    assert numbered.arguments == {"user": "***", "password": "***"}
     with desk.replaying(path) as (tools, _):
-        replayed = tools.dispatch(ToolCall("log_in", numbered.call.arguments, id="c1"))
+        replayed = tools.dispatch(ToolCall("log_in", numbered.arguments, id="c1"))
     assert desk.outcome_of(replayed) == desk.outcome_of(recorded)
     assert recorded.status is replayed.status is Status.INVALID
 
@@ -664,7 +664,7 @@ MASKED = '{"user": "***", "password": "***"}'
 def test_only_the_very_call_that_did_not_fit_is_refused_for_that(desk, path, name, given, again):
     [refused], _ = desk.record(path, ("log_in", {"user": 7}, "c1"))
     [recorded] = Recording.load(path).calls
-    recorded.call.arguments.update(json.loads(MASKED))
+    recorded.arguments.update(json.loads(MASKED))
     replay = Replayer(Recording(path, (recorded,)))
     with Host(discover=False, plugins=[desk.Desk(), replay]) as host, host.executor() as tools:
         outcome = tools.dispatch(ToolCall(name, given, "c1"))
@@ -674,8 +674,8 @@ def test_only_the_very_call_that_did_not_fit_is_refused_for_that(desk, path, nam
 def test_that_what_a_call_did_to_the_session_is_lost_is_told_as_it_is_replayed(desk, path, caplog):
     desk.record(path, ("add", {"a": 1}, "c1"))
     [recorded] = Recording.load(path).calls
-    without = recorded.call.model_copy(update={"changes_lost": "No JSON."})
-    replay = Replayer(Recording(path, (replace(recorded, call=without),)))
+    without = recorded.model_copy(update={"changes_lost": "No JSON."})
+    replay = Replayer(Recording(path, (without,)))
     with Host(discover=False, plugins=[desk.Desk(), replay]) as host, host.executor() as tools:
         assert desk.call(tools, "add", a=1).success
     assert f"{path}, line 2: its changes of the session are lost: No JSON." in caplog.text

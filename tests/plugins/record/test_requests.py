@@ -131,7 +131,7 @@ def test_the_request_stands_once_in_the_record_as_long_as_it_stays(file: Path) -
     [turn] = found[0] or []
     assert (turn["user_id"], turn["source"]) == ("ada", ADA.source)
     assert turn["at"].endswith("Z")
-    read = [entry.call.request for entry in Recording.load(file).calls]
+    read = [entry.request for entry in Recording.load(file).calls]
     assert [len(turns or ()) for turns in read] == [1, 1, 1, 2]
 
 
@@ -185,4 +185,4 @@ def test_a_turn_that_a_conversation_recorded_keeps_who_and_when(file: Path) -> N
         tools.request(RequestTurn("Send it.", at, "bob", "mcp"))
         tools.dispatch(letter())
     [entry] = Recording.load(file).calls
-    assert entry.call.request == (RequestTurn("Send it.", at, "bob", "mcp"),)
+    assert entry.request == (RequestTurn("Send it.", at, "bob", "mcp"),)

@@ -41,9 +41,9 @@ def test_each_stage_takes_until_the_next_one_and_the_last_until_the_end(desk, pa
     with desk.recording(path, plugins=[Slow(clock)], clock=clock) as tools:
         desk.call(tools, "add", a=1)
     [entry] = Recording.load(path).calls
-    taken = dict(entry.call.stage_seconds)
+    taken = dict(entry.stage_seconds)
     assert taken["check"] == 2.5
-    assert sum(taken.values()) == entry.call.seconds == 2.5
+    assert sum(taken.values()) == entry.seconds == 2.5
 
 
 def test_a_call_that_ended_early_has_the_stages_that_it_reached(desk, path):

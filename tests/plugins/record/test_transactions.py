@@ -85,7 +85,7 @@ def test_an_older_record_has_none(desk: Any, path: Any) -> None:
     assert "transaction" not in path.read_text(encoding="utf-8")
     recording = Recording.load(path)
     assert recording.transactions == ()
-    assert recording.calls[0].call.transaction is None
+    assert recording.calls[0].transaction is None
 
 
 @tool(contained=True, requires_confirmation=True)
@@ -145,7 +145,7 @@ def test_a_call_of_a_child_is_replayed_as_the_child(desk: Any, path: Any, play: 
         with tools.child("reader", session="own") as child:
             assert desk.call(child, "note", text="d").success
     recording = Recording.load(path)
-    agents = [each.call.agent for each in recording.calls]
+    agents = [each.agent for each in recording.calls]
     assert agents == ["main/reader", "main/reader", "main/reader/deeper", "main/reader"]
     with Host(discover=False, plugins=[desk.Desk()], policies=[OnlyReader()]) as host:
         heard: list[Any] = []
