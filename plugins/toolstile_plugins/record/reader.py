@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import glob
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -141,15 +140,6 @@ class Recording:
         calls = tuple(deque(reader, newest))
         ends = tuple(reader.transactions)
         return cls(reader.path, calls, reader.torn, tuple(reader.lost), ends)
-
-    @cached_property
-    def sessions(self) -> Mapping[str, Sequence[RecordedCall]]:
-        """The top-level calls by session."""
-        found: dict[str, list[RecordedCall]] = {}
-        for entry in self.calls:
-            if entry.parent is None:
-                found.setdefault(entry.session, []).append(entry)
-        return found
 
 
 def verify(path: Path, note: Callable[[float, float], None] = unseen) -> Checked:

@@ -110,9 +110,6 @@ def judged(status: Status | None, decisions: Iterable[Decision]) -> tuple[str, D
     return UNJUDGED if status in _BEFORE_POLICIES else Verdict.ALLOW.value, None
 
 
-DENIED: Final = "deny"
-
-
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -221,7 +218,7 @@ class _Played:
 
     def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
         tested = self.calls.get(request.call.id or "")
-        if tested is not None and tested.answer == DENIED:
+        if tested is not None and tested.answer == Verdict.DENY:
             return ApprovalAnswer.deny("The person of the test says no.")
         return ApprovalAnswer.approve()
 
@@ -230,11 +227,11 @@ def _outcomes(
     host: HostHandle, case: Case, played: _Played
 ) -> list[tuple[TestedCall, Outcome | BaseException]]:
     person = case.principal
+    played.calls = {f"call-{number}": call for number, call in enumerate(case.calls, 1)}
     calls = [
-        ToolCall(call.tool, json.dumps(call.arguments), id=f"call-{number}")
-        for number, call in enumerate(case.calls, 1)
+        ToolCall(call.tool, json.dumps(call.arguments), id=id_)
+        for id_, call in played.calls.items()
     ]
-    played.calls = dict(zip((call.id or "" for call in calls), case.calls, strict=True))
     with (
         TemporaryDirectory(prefix="toolstile-policies-") as folder,
         host.executor(
@@ -266,7 +263,7 @@ def _fault(number: int, call: TestedCall, outcome: Outcome | BaseException) -> s
     policy = None if decision is None else decision.policy
     said = "" if decision is None else f" by {policy}: {decision.reason}"
     if call.expect is None:
-        return f"{where}: denied{said}" if verdict == DENIED else None
+        return f"{where}: denied{said}" if verdict == Verdict.DENY else None
     if verdict != call.expect:
         return f"{where}: expected {call.expect}, got {verdict}{said}"
     if call.by is not None and policy != call.by:
