@@ -218,7 +218,7 @@ class _Played:
 
     def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
         tested = self.calls.get(request.call.id or "")
-        if tested is not None and tested.answer == Verdict.DENY:
+        if tested is not None and tested.answer == "deny":
             return ApprovalAnswer.deny("The person of the test says no.")
         return ApprovalAnswer.approve()
 
