@@ -73,6 +73,7 @@ def _configure_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show the changes, and write none")
 
 
+_PENDING: Final = {"plugins.inbox.wait": "pending"}
 UNDO: Final = {"plugins.undo.keep": "7 days", "plugins.vfs.root": "."}
 """The configuration for an undo, because a hook needs none."""
 
@@ -84,7 +85,7 @@ def commands(command: type[Command]) -> list[Command]:
             help="govern the tools of a coding agent, such as Claude Code",
             run=late("toolstile_plugins.hook.commands:run_command"),
             configure=_configure,
-            settings=lambda args: {"plugins.inbox.wait": "pending"} if args.what == "serve" else {},
+            settings=lambda args: _PENDING if args.what in {"serve", "test"} else {},
             defaults={"approver": "inbox", **UNDO},
             purpose=lambda args: "call" if args.what in {"serve", "test"} else "look",
             decides=besides("doctor", "sandbox", "test"),

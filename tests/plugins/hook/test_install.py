@@ -189,6 +189,22 @@ def test_doctor_runs_the_command(hooked: Workspace) -> None:
     assert json.loads(done.stdout)["faults"] == ["no line for Stop"]
 
 
+def test_a_tested_event_that_asks_has_the_answer_of_the_hook_and_leaves_no_question(
+    hooked: Workspace,
+) -> None:
+    hooked.configure(hooked.rules())
+    event = hooked.event("PreToolUse", "Bash", arguments={"command": "git push"})
+    told = {"defer": "Then call bash again", "ask": "A push is for the user."}
+    for entry, verdict in (("sdk-cli", "defer"), ("cli", "ask")):
+        hooked.entry = entry
+        done = hooked.command("hook", "test", "claude-code", input=json.dumps(event))
+        said = json.loads(done.stdout)["hookSpecificOutput"]
+        assert said["permissionDecision"] == verdict, done
+        assert told[verdict] in said["permissionDecisionReason"]
+    listed = hooked.command("approvals", "list", "--json")
+    assert (listed.returncode, listed.stdout) == (0, ""), listed
+
+
 def test_an_event_is_tested(hooked: Workspace) -> None:
     event = hooked.event("PreToolUse", "Bash", arguments={"command": "rm toolstile.toml"})
     done = hooked.command("hook", "test", "claude-code", input=json.dumps(event))
