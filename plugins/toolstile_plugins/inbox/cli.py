@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _HELP: Final = """\
 examples:
-  toolstile approvals list                                 list the pending questions
+  toolstile approvals                                      list the pending questions
   toolstile approvals list --watch                         and wait for new questions
   toolstile approvals --wrapped list                       list the questions of `toolstile wrap`
   toolstile approvals show 3f1c9a7d2b4e                    show everything needed to decide
@@ -51,7 +51,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     text = "the questions of `toolstile wrap`, whatever the configuration says"
     parser.add_argument("--wrapped", action="store_true", help=text)
-    add = subcommands(parser)
+    add = subcommands(parser, required=False)
+    parser.set_defaults(what="list", watch=False)
     listing = add(
         "list",
         "list the pending questions",
@@ -121,6 +122,6 @@ def commands(command: type[Command]) -> list[Command]:
             configure=_configure,
             settings=lambda args: {"plugins.inbox.path": str(wrapped())} if args.wrapped else {},
             purpose=lambda args: "call" if args.what == "resume" else "look",
-            decides=besides("list", "show", "grants"),
+            decides=besides("", "list", "show", "grants"),
         )
     ]

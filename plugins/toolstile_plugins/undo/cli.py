@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _HELP: Final = """\
 examples:
-  toolstile undo --list                     list the calls that can be undone
+  toolstile undo                            list the calls that can be undone
   toolstile undo --last --dry-run           show the changes of undoing the last call
   toolstile undo --since 2h --yes           undo all calls of the last two hours
   toolstile undo --file notes.md            undo the last call that changed a file
@@ -47,6 +47,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file", metavar="PATH", help="only calls that changed this file")
 
 
+def lists(args: argparse.Namespace) -> bool:
+    """Tell whether a command undoes nothing, because it names no call."""
+    names = ("calls", *(flag[2:].replace("-", "_") for flag in _FLAGS), "session", "since", "file")
+    return args.list or not any(getattr(args, name) for name in names)
+
+
 def commands(command: type[Command]) -> list[Command]:
     return [
         command(
@@ -54,7 +60,7 @@ def commands(command: type[Command]) -> list[Command]:
             help="list calls that were kept, and undo them",
             run=late("toolstile_plugins.undo.commands:run_command"),
             configure=_configure,
-            purpose=lambda args: "look" if args.list or args.calls[:1] == ["purge"] else "call",
-            decides=lambda words: "--list" not in words,
+            purpose=lambda args: "look" if lists(args) or args.calls[:1] == ["purge"] else "call",
+            decides=lambda words: bool(words) and "--list" not in words,
         )
     ]

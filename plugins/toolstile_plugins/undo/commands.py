@@ -21,6 +21,7 @@ from toolstile_hookspecs.execution.undo import (
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import counted, printable, wire_time
 from toolstile_plugins.screen import Screen, agrees, show_line, shown_time, tell
+from toolstile_plugins.undo import cli
 from toolstile_plugins.undo.calls import Undone, known_notes, named
 from toolstile_plugins.undo.store import UndoStore
 
@@ -56,6 +57,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
     with host.executor() as tools:
         store = tools.resources.get(UndoStore)
+    args.list = cli.lists(args)
     notes = _known(host, store, args.session, args.since)
     root: Path | None = getattr(host.settings("vfs"), "root", None)
     if args.calls[:1] == ["purge"]:

@@ -86,7 +86,7 @@ CALLING: dict[str, tuple[list[str], int]] = {
     "replay": (["calls.jsonl"], 0),
     "run": (["session.jsonl"], 0),
     "tools": ([], 0),
-    "undo": ([], 2),
+    "undo": (["--yes"], 2),
 }
 CASE = """
 [[cases]]

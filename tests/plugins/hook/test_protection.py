@@ -94,6 +94,7 @@ HARMLESS = [
     "sed -i s/a/b/ src/settings.json",
     "toolstile approvals list",
     "toolstile undo --list",
+    "toolstile approvals && toolstile undo",
     "toolstile check && toolstile tools",
     "toolstile status",
     "for f in *.py; do wc -l $f; done",

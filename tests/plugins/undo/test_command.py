@@ -51,9 +51,10 @@ def test_the_calls_are_listed_the_newest_first(closed: Desk, command: Command) -
     found = listed(command)
     assert [each["changed"][0] for each in found] == ["b.txt", "a.txt", "a.txt"]
     assert {each["state"] for each in found} == {"kept"}
-    status, out = command("--list")
-    assert status == 0
-    assert [line.split()[0] for line in out.splitlines()[1:]] == [each["id"] for each in found]
+    for words in (["--list"], []):
+        status, out = command(*words)
+        assert status == 0
+        assert [line.split()[0] for line in out.splitlines()[1:]] == [each["id"] for each in found]
 
 
 def test_the_last_call_is_undone_then_the_one_before(closed: Desk, command: Command) -> None:
