@@ -12,19 +12,18 @@ from toolstile_hookspecs import (
     PolicyDecision,
     Tool,
     ToolContext,
-    ToolResult,
     ToolSelector,
 )
 from toolstile_hookspecs.selectors import fits
 from toolstile_hookspecs.tools import Category, Consequence
-from toolstile_plugins.policies.checks import check_fields, entries_for
+from toolstile_plugins.policies.checks import Stateless, check_fields, entries_for
 
 Rule = Literal["allow", "ask", "deny"]
 _STRICTNESS: Final[tuple[Rule, ...]] = ("allow", "ask", "deny")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CategoryPolicy:
+class CategoryPolicy(Stateless):
     """Allows, asks or denies by a tool's category and consequence; the stronger rule wins.
 
     An explicit rule `allow` permits a tool that is denied by default.
@@ -108,11 +107,6 @@ class CategoryPolicy:
             return PolicyDecision.ask(f"A person decides on {kind}, such as {tool.label}.")
         # Because of its reason, it counts as more than no objection.
         return PolicyDecision(allowed=True, reason=f"{kind} are allowed.")
-
-    def on_result(
-        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
-    ) -> None:
-        """Do nothing: the policy has no state."""
 
     @property
     def _by_name(self) -> Mapping[str, Rule]:

@@ -104,8 +104,19 @@ def _governs(policy: ToolPolicy, tool: Tool[Any, Any]) -> bool:
         return True
 
 
+class Stateless:
+    """A policy that remembers no success."""
+
+    __slots__ = ()
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Do nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class SelectingPolicy(ToolSelector):
+class SelectingPolicy(Stateless, ToolSelector):
     """A policy on the tools that it selects; it remembers nothing by itself.
 
     Args:
@@ -127,8 +138,3 @@ class SelectingPolicy(ToolSelector):
     def selector(self) -> ToolSelector | None:
         """The governed tools."""
         return self
-
-    def on_result(
-        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
-    ) -> None:
-        """Do nothing."""

@@ -33,6 +33,7 @@ from toolstile_hookspecs.support.patterns import bounded
 from toolstile_plugins.policies.checks import (
     Count,
     Otherwise,
+    Stateless,
     check_fields,
     entries_for,
     objection,
@@ -585,7 +586,7 @@ def _spelt(value: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedForPolicy:
+class AskedForPolicy(Stateless):
     """Lets tools be called if a turn of the request mentions their purpose.
 
     Args:
@@ -646,8 +647,3 @@ class AskedForPolicy:
             return PolicyDecision.allow()
         why = "the request does not ask for it" if texts else NO_REQUEST
         return objection(tool, why, self.otherwise, "here")
-
-    def on_result(
-        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
-    ) -> None:
-        """Do nothing: the policy has no state."""

@@ -13,13 +13,14 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from toolstile_hookspecs import ConfigurationError, PolicyDecision, Tool, ToolContext, ToolResult
+from toolstile_hookspecs import ConfigurationError, PolicyDecision, Tool, ToolContext
 from toolstile_hookspecs.support.process import replaced
 from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.mcp.gateway.errors import one_line
 from toolstile_plugins.mcp.gateway.tools import Definition
 from toolstile_plugins.mcp.settings import Trust, names_tool
+from toolstile_plugins.policies.checks import Stateless
 
 # --- Pins
 
@@ -232,7 +233,7 @@ SHOWN: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class DoubtPolicy:
+class DoubtPolicy(Stateless):
     """Lets a person decide on changed or new tools."""
 
     wants_params: ClassVar = False
@@ -258,8 +259,3 @@ class DoubtPolicy:
         told += f" has changed since it was approved: {', '.join(doubt.changes)}."
         now = f" It now says of itself: {said}" if "description" in doubt.changes else ""
         return PolicyDecision.ask(f"{told}{now}")
-
-    def on_result(
-        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
-    ) -> None:
-        """Do nothing: the approval is remembered before the call is sent."""
