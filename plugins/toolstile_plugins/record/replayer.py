@@ -48,11 +48,13 @@ from toolstile_hookspecs import (
     secrets_of,
 )
 from toolstile_hookspecs.calls import DIFF, DRY_RUN
-from toolstile_hookspecs.codecs import MASK
+from toolstile_hookspecs.codecs import MASK, shorten
 from toolstile_plugins.record.reader import Recording
 from toolstile_plugins.record.schema import Approval, RecordedCall
 from toolstile_plugins.record.serialize import raised_by, secrets_given, shown as noted, value_of
 
+SHOWN: Final = 200
+"""The most characters of arguments in a message."""
 _NEVER_RAN = frozenset(list(Stage)[: list(Stage).index(Stage.EXECUTE)])
 
 
@@ -100,8 +102,8 @@ class RecordedAnswers:
                     return queue.popleft()
                 raise NotRecordedError(
                     f"The next call of the record (line {following.n}) is {following.tool} "
-                    f"{_shortened(key_of(following.params))}, not {tool} "
-                    f"{_shortened(key_of(params))}. It cannot be answered; make the recorded "
+                    f"{shorten(key_of(following.params), SHOWN)}, not {tool} "
+                    f"{shorten(key_of(params), SHOWN)}. It cannot be answered; make the recorded "
                     "calls in their order, or replay without strict."
                 )
         if self._strict:
@@ -116,7 +118,7 @@ class RecordedAnswers:
             )
         raise NotRecordedError(
             f"No call of {tool} with these arguments is in the record: "
-            f"{_shortened(key_of(params))}. It cannot be answered; do without it."
+            f"{shorten(key_of(params), SHOWN)}. It cannot be answered; do without it."
         )
 
     def left(self) -> list[RecordedCall]:
@@ -178,10 +180,6 @@ def answering(recording: Recording, only: Collection[str] | None) -> list[Record
 def has_run(call: RecordedCall) -> bool:
     """Tell whether a recorded call reached its handler."""
     return call.stage not in _NEVER_RAN
-
-
-def _shortened(text: str, limit: int = 200) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 log = logging.getLogger("toolstile.record")
