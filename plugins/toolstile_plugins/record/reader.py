@@ -199,7 +199,10 @@ def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Said]]:
                         f"({reason}). Read it with the Toolstile that wrote it."
                     ) from None
     except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}. Name a record.") from error
+        named = (
+            f"Name a record, from `toolstile record list {path if path.is_dir() else 'FOLDER'}`."
+        )
+        raise RecordError(f"{path} cannot be read: {error.strerror}. {named}") from error
 
 
 @dataclass(frozen=True, slots=True)

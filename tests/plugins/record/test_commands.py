@@ -750,9 +750,20 @@ def test_the_calls_of_a_folder_are_shown_with_their_record(toolstile, records):
     assert rows[:4] == [["record"], ["a.jsonl"], ["b.jsonl"], ["c.jsonl"]]
     assert out.endswith("\n 3 calls in 3 sessions\n")
 
-    status, _, err = toolstile("record", "show", "records", "--line", "2")
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("record", "show", "records", "--line", "2"),
+        ("record", "show", "records", "--html", "a.html"),
+        ("record", "verify", "records"),
+        ("replay", "records"),
+    ],
+)
+def test_a_folder_in_place_of_a_record_is_named_with_the_remedy(toolstile, records, words):
+    status, _, err = toolstile(*words)
     assert status == 2
-    assert "records is a folder: it has no lines. Name a record." in err
+    assert "`toolstile record list records`." in err
 
 
 def test_one_damaged_record_does_not_hide_the_others(toolstile, records):
