@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from toolstile_hookspecs import HostHandle, Tool
 
 
+PROBE: Final = "toolstile-doctor"
+"""The session of calls that only test a hook."""
 _AGO: Final = re.compile("([0-9]{1,6})([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

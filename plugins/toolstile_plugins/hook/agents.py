@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from toolstile_hookspecs import ConfigurationError, ForeignTool
 from toolstile_hookspecs.tools import Category
+from toolstile_plugins.cli_support import PROBE
 
 Kind = Literal["before", "after", "batch", "end", "stop", "gone", "settings", "other"]
 
@@ -194,7 +195,7 @@ class Agent:
         """Return an event of a harmless call."""
         return {
             "hook_event_name": next(iter(self.EVENTS)),
-            "session_id": "toolstile-doctor",
+            "session_id": PROBE,
             "cwd": str(folder),
             "tool_use_id": "probe",
             "tool_name": next(name for name, kind in self.categories.items() if kind == "read"),

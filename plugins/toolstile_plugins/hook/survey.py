@@ -69,7 +69,8 @@ def reported(host: HostHandle) -> Iterator[StatusPart]:
     for agent, file, is_whole in hooked(here):
         tools = sorted(agent.categories)
         items.append({"agent": agent.name, "file": str(file), "whole": is_whole, "tools": tools})
-        told = f"{len(tools)} tools pass these rules; others ask."
+        told = f"the rules apply to its {len(tools)} built-in tools; tools of MCP servers ask you, "
+        told += "unless [tools] lets them pass."
         if not is_whole:
             told = f"lines are missing. Run `toolstile hook install {agent.name}`."
         lines.append(f"Agent: {agent.title}, by {file}: {told}")

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from toolstile_hookspecs import HostHandle, Status, StatusPart
 from toolstile_hookspecs.support.text import counted, duration, printable, wire_time
+from toolstile_plugins.cli_support import PROBE
 from toolstile_plugins.record.reader import (
     Checked,
     Lost,
@@ -262,7 +263,7 @@ def show_table(
 
 
 def last_calls(places: Iterable[Path]) -> StatusPart:
-    """Return the last calls of records, or of folders of records, without verifying them."""
+    """Return the last calls of records, or of folders, without verification and probes."""
     found: list[RecordedCall] = []
     for place in places:
         files: list[Path] = []
@@ -277,7 +278,8 @@ def last_calls(places: Iterable[Path]) -> StatusPart:
                     with suppress(ValueError):
                         said = read_line(line.rstrip(b"\n"))
                         found += [said] if isinstance(said, RecordedCall) else []
-    last = sorted(found, key=lambda call: call.at)[-_LAST:]
+    made = (call for call in found if call.session != PROBE)
+    last = sorted(made, key=lambda call: call.at)[-_LAST:]
     told = [(call, call.read.strip().partition("\n")[0]) for call in last]
     lines = [
         f"Called: {shown_time(call.at)}  {call.tool}  {shown_status(call.status)}"

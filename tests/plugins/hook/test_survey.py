@@ -33,8 +33,18 @@ def test_it_names_agents_and_their_calls(hooked: Workspace) -> None:
     assert "Bash" in found["agents"][0]["tools"]
     assert [each["tool"] for each in found["undoable"]] == ["Write"]
     shown = hooked.command("status").stdout
-    assert f"Agent: Claude Code, by {hooked.folder}/.claude/settings.json: " in shown
+    own = f"{len(found['agents'][0]['tools'])} built-in tools; tools of MCP servers ask you,"
+    assert f"/.claude/settings.json: the rules apply to its {own}" in shown
     assert "Can be undone: 1 call of the last day" in shown
+
+
+def test_the_last_calls_have_no_probes(hooked: Workspace) -> None:
+    hooked.configure(hooked.rules())
+    hooked.command("hook", "install", "claude-code")
+    assert hooked.bash("rm x")["permissionDecision"] == "deny"
+    assert hooked.command("hook", "doctor").returncode == 0
+    assert len(hooked.recorded()) > 1
+    assert [each["tool"] for each in status(hooked)["calls"]] == ["bash"]
 
 
 def test_calls_without_the_hook_are_counted(hooked: Workspace, tmp_path: Path) -> None:
