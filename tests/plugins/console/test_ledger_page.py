@@ -34,7 +34,7 @@ def test_effects_come_as_they_are_had_the_unknown_ones_first(ledger, desk):
 
 def test_an_unknown_effect_is_settled_and_the_next_call_gets_what_it_came_to(ledger, desk):
     ledger.locator("#list tr", has_text="unknown").get_by_role("link").click()
-    ledger.get_by_text("What calls get, if it has happened").click()
+    ledger.get_by_text("The answer to calls, if it has happened").click()
     ledger.get_by_label("Message").fill("Found in the books")
     ledger.get_by_label("Value, as JSON").fill('{"ordered": 1}')
     ledger.get_by_role("button", name="It has: do not repeat it").click()
