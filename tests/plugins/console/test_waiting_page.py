@@ -81,7 +81,7 @@ def test_an_edit_is_corrected_until_it_fits(page, desk):
 def test_a_grant_lets_the_next_call_run_and_is_revoked(page, desk):
     card = card_of(page, desk.ask())
     card.get_by_text("Approve calls like it from now on").click()
-    card.get_by_label("What").select_option("tool")
+    card.get_by_label("Calls").select_option("tool")
     card.get_by_label("Until").select_option("24")
     card.get_by_role("button", name="Grant it").click()
     expect(card.locator(".end")).to_contain_text("pay, whatever its arguments, in this session")
@@ -101,7 +101,7 @@ def test_a_grant_is_given_with_the_keyboard(page, desk):
     expect(page.locator("article")).to_have_count(1)
     for key in ("j", "g"):
         page.keyboard.press(key)
-    expect(card.get_by_label("What")).to_be_focused()
+    expect(card.get_by_label("Calls")).to_be_focused()
     for _ in range(3):
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
