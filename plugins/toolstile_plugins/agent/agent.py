@@ -95,7 +95,7 @@ class MainLoop(ABC, Generic[R, O]):
 
     def __enter__(self) -> Self:
         with self._opening:
-            if self._opens is not None and self._is_closed:
+            if self._is_closed:
                 opened: AbstractContextManager[HostHandle] = self._opens()
                 self._around = replace(self._around, host=opened.__enter__())
                 self._opened, self._is_ended = opened, False
@@ -113,13 +113,12 @@ class MainLoop(ABC, Generic[R, O]):
         self.__exit__(None, None, None)
 
     def _needs_host(self, given: RequestArguments) -> bool:
-        may_open = self._opens is not None and self._is_closed and not self._is_ended
-        return may_open and given.get("executor") is None
+        return self._is_closed and not self._is_ended and given.get("executor") is None
 
     @property
     def _is_closed(self) -> bool:
         is_open = getattr(self._host, "is_open", self._host is not None)
-        return self._opened is None and not is_open
+        return self._opens is not None and self._opened is None and not is_open
 
     def _open(self) -> None:
         self.__enter__()

@@ -33,8 +33,6 @@ from toolstile_plugins.record.schema import (
 )
 from toolstile_plugins.screen import Cell, Screen, progress, shown_status, shown_time, style_of
 
-_NAMED: Final = "Name one of its records, from `toolstile record list {}`."
-
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     """Run `record` or `replay`; raise `RecordError` for an unreadable record."""
@@ -46,8 +44,9 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 def show_record(args: argparse.Namespace) -> int:
     """List the calls of a record or of a folder's records, or show one."""
     is_folder = args.file.is_dir()
-    if is_folder and args.line is not None:
-        raise RecordError(f"{args.file} is a folder: it has no lines. {_NAMED.format(args.file)}")
+    if is_folder and (args.line, args.html) != (None, None):
+        told = f"Name one of its records, from `toolstile record list {args.file}`."
+        raise RecordError(f"{args.file} is a folder. {told}")
     if args.html is not None:
         return write_report(args)
     readers = [Reader(path) for path in (records_in(args.file) if is_folder else [args.file])]
@@ -76,9 +75,6 @@ def show_record(args: argparse.Namespace) -> int:
 
 def write_report(args: argparse.Namespace) -> int:
     """Write the page of a record."""
-    if args.file.is_dir():
-        told = f"{args.file} is a folder: a report shows one record. {_NAMED.format(args.file)}"
-        raise RecordError(told)
     page, calls = report_of(Reader(args.file), _selection(args))
     try:
         # Results of calls are private to the user.
