@@ -141,7 +141,7 @@ def test_a_person_chooses_each_change(found: Workspace) -> None:
     assert done.stdout.count("Write this? [y/N]") == 4
     assert (found.folder / "toolstile.toml").exists()
     assert not (found.folder / ".claude/settings.json").exists()
-    assert '"toolstile"' in (found.folder / ".mcp.json").read_text()
+    assert '/toolstile", "args": ["wrap"' in (found.folder / ".mcp.json").read_text()
     # No agent is governed, so the proof is that of the server.
     assert "Proof: A client asks to run `write_file`: refused." in done.stdout
     assert not list(found.state.glob("toolstile/wrap/inbox.db"))
