@@ -254,12 +254,13 @@ def test_an_unwritable_place_is_named(found: Workspace) -> None:
 
 
 def test_a_write_that_fails_is_named_and_a_later_run_does_the_rest(found: Workspace) -> None:
-    (found.folder / ".claude/settings.json.toolstile").mkdir()  # where the new file would be
+    settings = found.folder / ".claude/settings.json"
+    settings.symlink_to("/proc/settings.json")  # where no file can be made
     done = found.command("init", "--yes")
     assert done.returncode == 2, done
-    assert "settings.json.toolstile cannot be read or written: Is a directory" in done.stderr
-    assert not (found.folder / ".claude/settings.json").exists()
-    (found.folder / ".claude/settings.json.toolstile").rmdir()
+    assert "cannot be read or written: No such file or directory" in done.stderr
+    assert not settings.exists()
+    settings.unlink()
     done = found.person("init", "--yes", "--json")
     titles = [each["title"] for each in json.loads(done.stdout)["changes"]]
     assert titles == ["The hook of Claude Code", "The hook of Codex", "MCP servers"]
