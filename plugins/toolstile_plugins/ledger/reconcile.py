@@ -496,7 +496,7 @@ def reconcile_quietly(
 def undo_owed(host: HostHandle, settings: LedgerSettings, key: str) -> None:
     """Undo the owed effect of a key; wait for its undo if another pass runs it."""
     reconcile_quietly(host, settings, key=key, at_once=True)
-    with host.executor() as tools, suppress(LedgerError):
+    with suppress(LedgerError, StateError), host.executor() as tools:  # the host may be closed
         ledger = tools.resources.get(EffectLedger)
         until = time.monotonic() + ledger.wait
         while (entry := ledger.store.get(key)) and state_of(entry) == "undoing":

@@ -337,6 +337,34 @@ class TestCalls:
             trip.rollback()
         assert (shop.states, shop.bank.balance("rail")) == (["undone"], 0)
 
+    def test_an_undo_that_outlives_its_host_ends_quietly(self, shop: Shop) -> None:
+        failures: list[Any] = []
+
+        async def travel() -> None:
+            async with shop.work.transaction("a trip") as trip:
+                await trip.adispatch(ToolCall("pay", {"purpose": "rail"}))
+                await trip.arollback("No.")
+
+        begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+        own = shop.work.resources.get(HostLedger)
+
+        def late(key: str, undo: Callable[[str], None] = own.undo) -> None:
+            begun.set()
+            go_on.wait(10)
+            try:
+                undo(key)
+            except BaseException as error:
+                failures.append(error)
+            ended.set()
+
+        own.undo = late
+        asyncio.run(travel())
+        assert begun.wait(10)
+        shop.host.close()
+        go_on.set()
+        assert ended.wait(10)
+        assert failures == []
+
 
 def test_what_is_owed_is_in_the_claim_and_others_pay_nothing(
     make_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
