@@ -148,23 +148,24 @@ def verify(path: Path, note: Callable[[float, float], None] = unseen) -> Checked
     Raises:
         RecordError: It cannot be read, or is not a record.
     """
-    chain = Chain()
+    chain, lost = Chain(), list[Lost]()
     calls, ended, total = 0, False, size_of(path)
-    lost: list[Lost] = []
     for number, said in _said(path, chain):
         note(chain.size, total)
         calls += isinstance(said, RecordedCall)
         ended = isinstance(said, End)
         lost += _lost_before(number, said)
     _refuse_others(path, chain)
-    ended = ended and not chain.faults
     faults = tuple(chain.faults)
-    return Checked(path, chain.lines, calls, chain.last, ended, faults, tuple(lost))
+    return Checked(path, chain.lines, calls, chain.last, ended and not faults, faults, tuple(lost))
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes of a record, 0 if there is none."""
-    return path.stat().st_size if path.exists() else 0
+    """Return the bytes of a record, 0 if it cannot be read."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _lost_before(number: int, said: Said) -> list[Lost]:
@@ -199,10 +200,9 @@ def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Said]]:
                         f"({reason}). Read it with the Toolstile that wrote it."
                     ) from None
     except OSError as error:
-        named = (
-            f"Name a record, from `toolstile record list {path if path.is_dir() else 'FOLDER'}`."
-        )
-        raise RecordError(f"{path} cannot be read: {error.strerror}. {named}") from error
+        place = path if isinstance(error, IsADirectoryError) else "FOLDER"
+        told = f"Name a record, from `toolstile record list {place}`."
+        raise RecordError(f"{path} cannot be read: {error.strerror}. {told}") from error
 
 
 @dataclass(frozen=True, slots=True)

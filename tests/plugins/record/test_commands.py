@@ -574,6 +574,8 @@ def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolstile, example
         (("record", "show", "gone.jsonl"), "gone.jsonl cannot be read"),
         (("record", "show", "desk.py"), "desk.py is not a record: no line of it is part of one"),
         (("replay", "gone.jsonl"), "gone.jsonl cannot be read"),
+        (("record", "verify", "a" * 300), "a cannot be read: File name too long. Name a record"),
+        (("replay", "a" * 300), "a cannot be read: File name too long. Name a record"),
         (("call", "mark", "--record", "desk.py"), "desk.py: its last line is not part of a record"),
         (
             ("call", "mark", "--replay", "desk.py"),
