@@ -123,8 +123,8 @@ class Host:
         self._engine: Engine | None = None
         self._seal: TokenSigner | None = None
         self._gate: Gate | None = None
-        # Held while the parts that all executors share are made.
-        self._making = threading.Lock()
+        # Held while the parts that all executors share are made, and while the host opens.
+        self._making, self._opening = threading.Lock(), threading.RLock()
         bound = [binding.kind for binding in options.resources]
         self.plugins = Plugins(settings=self.configuration, block=options.block, bound=bound)
         files = options.plugin_files
@@ -159,8 +159,7 @@ class Host:
     @property
     def engine(self) -> Engine:
         """The parts that all executors share: threads, the background loop, the drivers."""
-        engine = self._engine
-        if engine is None:
+        if (engine := self._engine) is None:
             from toolstile.runtime import Engine  # listing tools needs no event loop
 
             with self._making:
@@ -438,30 +437,33 @@ class Host:
         """
         if self._is_of_parent:
             raise StateError(OF_PARENT)
-        if not self.is_open:
-            _refuse(self.unmet())
-            for report in self.plugins.reports:
-                if report.fault and report.status != "blocked" and report.source != "python":
-                    _reports.warning("%s", report)
-            self.lifespans.enter(self, self._running)
-            try:
-                if self.purpose != "look":
-                    # Without the tools that come late, a rule may seem to name none.
-                    faults = self.wrong_rules()
-                    # Because a plugin that is not there has its own report, its fault takes
-                    # nothing else down.
-                    if not any(report.fault for report in self.plugins.reports):
-                        tools = tools_within(self.original_prompt, self.catalog)
-                        faults += unknown_dependencies(tools, self.plugins.absent_tools())
-                    _refuse(faults)
-                self._sessions = opened(self._bindings, self._running, self.configuration)
-            except BaseException:
-                self.close()
-                raise
-            self.is_open, self._gate = True, None
-            self._calls.is_ended = False
-            left_in_forks.add(self)
+        with self._opening:
+            if not self.is_open:
+                self._open()
         return self
+
+    def _open(self) -> None:
+        _refuse(self.unmet())
+        for report in self.plugins.reports:
+            if report.fault and report.status != "blocked" and report.source != "python":
+                _reports.warning("%s", report)
+        self.lifespans.enter(self, self._running)
+        try:
+            if self.purpose != "look":
+                # Without the tools that come late, a rule may seem to name none.
+                faults = self.wrong_rules()
+                # An absent plugin has its own report, so its fault takes nothing else down.
+                if not any(report.fault for report in self.plugins.reports):
+                    tools = tools_within(self.original_prompt, self.catalog)
+                    faults += unknown_dependencies(tools, self.plugins.absent_tools())
+                _refuse(faults)
+            self._sessions = opened(self._bindings, self._running, self.configuration)
+        except BaseException:
+            self.close()
+            raise
+        self.is_open, self._gate = True, None
+        self._calls.is_ended = False
+        left_in_forks.add(self)
 
     @property
     def _bindings(self) -> tuple[Binding[Any], ...]:
@@ -567,8 +569,7 @@ def _refuse(faults: Iterable[str]) -> None:
 
 
 def _load_overrides(configuration: Settings) -> Callable[[Prompt], Prompt] | None:
-    path = configuration.prompt_overrides
-    if path is None:
+    if (path := configuration.prompt_overrides) is None:
         return None
     from toolstile.prompt_overrides import load_overrides, override  # most hosts override nothing
 

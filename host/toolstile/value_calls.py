@@ -64,8 +64,7 @@ class ValueCalls:
 
     async def acall(self, name: str, arguments: dict[str, Any]) -> Any:
         """Make a call on the event loop and return its value."""
-        executor = self._executor
-        if executor is None:
+        if (executor := self._executor) is None:
             executor = await off_loop(self._opened)
         return _value(await executor.adispatch(ToolCall(name, arguments)))
 

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -72,6 +73,7 @@ class Lives:
     @hookimpl
     @contextmanager
     def toolstile_lifespan(self, host: HostHandle) -> Iterator[None]:
+        time.sleep(0.02)  # other threads come meanwhile
         self.log.append("start")
         yield
         self.log.append("stop")
@@ -165,6 +167,15 @@ def test_first_calls_on_many_threads_open_the_host_once() -> None:
     with ThreadPoolExecutor(8) as threads:
         sums = list(threads.map(lambda n: host.call("add", a=n, b=1), range(40)))
     assert sums == list(range(1, 41))
+    host.close()
+    assert lives.log == ["start", "stop"]
+
+
+def test_opening_on_many_threads_enters_each_lifespan_once() -> None:
+    lives = Lives()
+    host = host_of(add, plugins=[lives])
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda _: host.open().is_open, range(8))) == [True] * 8
     host.close()
     assert lives.log == ["start", "stop"]
 
