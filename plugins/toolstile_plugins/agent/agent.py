@@ -117,8 +117,8 @@ class MainLoop(ABC, Generic[R, O]):
 
     @property
     def _is_closed(self) -> bool:
-        is_open = getattr(self._host, "is_open", self._host is not None)
-        return self._opens is not None and self._opened is None and not is_open
+        has_one = self._opens is None or self._opened is not None or self._host is not None
+        return not getattr(self._host, "is_open", has_one)
 
     def _open(self) -> None:
         self.__enter__()

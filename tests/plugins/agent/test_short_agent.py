@@ -166,6 +166,18 @@ def test_a_given_host_opens_on_an_event_loop_and_outlives_the_agent(
     host.close()
 
 
+def test_a_given_host_that_others_close_opens_at_the_next_request() -> None:
+    host = Host(discover=False, tools=[add])
+    agent = Agent(adapter=ScriptedModel("One.", "Two.", "Three."), host=host)
+    assert agent.run("Hi.").text == "One."
+    host.close()
+    assert agent.run("Hi.").text == "Two."
+    host.close()
+    with agent:
+        assert agent.run("Hi.").text == "Three."
+    assert not host.is_open
+
+
 def test_an_open_host_stays_open_after_the_agent() -> None:
     with Host(discover=False, tools=[add]) as host:
         with Agent(adapter=ScriptedModel("Hi."), host=host) as agent:
