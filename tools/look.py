@@ -259,8 +259,13 @@ def site() -> Iterator[str]:
 
 @contextmanager
 def console(folder: Path) -> Iterator[str]:
-    """Serve the console over a session, with a question that waits; give the address to open."""
+    """Serve the console over a session, with a question that waits; give the address to open.
+
+    Of its two servers, one has changed since it was pinned, and one cannot be reached.
+    """
     record = record_session(folder)
+    shop = {"command": sys.executable, "args": ["-m", "toolstile", "mcp", "--example"]}
+    servers = {"shop": shop, "gone": shop | {"cwd": str(folder / "gone")}}
     plugins = {
         "record": {"file": str(record)},
         "vfs": {"root": str(folder / "files")},
@@ -268,17 +273,24 @@ def console(folder: Path) -> Iterator[str]:
         "ledger": {"path": str(folder / "ledger.db")},
         "undo": {"path": str(folder / "undo.db")},
         "sessions": {"path": str(folder / "ledger.db")},
+        "mcp": {"pins": str(folder / "pins.json"), "servers": servers},
     }
     settings = Settings.model_validate({"approver": "inbox", "plugins": plugins})
     with Host(settings=settings, tools=[pay, put_file]) as host, host.executor() as executor:
         executor.dispatch(ToolCall("pay", {"to": "later", "amount": 20}))
+    pins = folder / "pins.json"
+    pinned = pins.read_text(encoding="utf-8")
+    pins.write_text(pinned.replace("List all", "Show all"), encoding="utf-8")
     config = folder / "toolstile.toml"
-    tables = [
-        f"[plugins.{name}]\n"
-        + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
-        for name, table in plugins.items()
-    ]
-    config.write_text('approver = "inbox"\n' + "".join(tables), encoding="utf-8")
+    tables = {f"plugins.{name}": table for name, table in plugins.items()}
+    tables |= {f"plugins.mcp.servers.{name}": table for name, table in servers.items()}
+    lines = ['approver = "inbox"']
+    for name, table in tables.items():
+        lines.append(f"[{name}]")
+        lines += [
+            f"{key} = {json.dumps(value)}" for key, value in table.items() if key != "servers"
+        ]
+    config.write_text("\n".join(lines), encoding="utf-8")
     command = [sys.executable, "-m", "toolstile", "--config", config, "console", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
         assert serving.stderr is not None
