@@ -71,6 +71,7 @@ def test_git_fails_with_an_explanation_if_its_repository_is_outside_of_the_works
 
 
 @pytest.mark.slow
+@pytest.mark.operator_text("git names the repository that the settings make readable")
 def test_a_repository_outside_of_the_workspace_can_be_made_readable(tmp_path):
     root = worktree(tmp_path)
     readable = [str(tmp_path / "main/.git")]
