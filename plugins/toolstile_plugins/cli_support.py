@@ -99,7 +99,7 @@ def moment(text: str) -> datetime:
         if (ago := _AGO.fullmatch(text.strip())) is not None:
             return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         found = datetime.fromisoformat(text.strip())
-        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         msg = f"{text!r} is not a time; write 2026-01-31, 2026-01-31T12:00, or 30m, 2h or 7d ago"
         raise argparse.ArgumentTypeError(msg) from None

@@ -54,7 +54,8 @@ def test_calls_are_found_by_outcome_tool_session_principal_and_time(desk, visito
     newest = datetime.fromisoformat(visitor.json("/calls")["calls"][0]["at"])
     late = (newest + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M")
     assert shown(visitor, f"?since={late}") == []
-    assert len(shown(visitor, f"?until={late}&since=nonsense")) == 3
+    for nonsense in ("nonsense", "0001-01-01T00:00%2B23:00"):
+        assert len(shown(visitor, f"?until={late}&since={nonsense}")) == 3
 
 
 def test_one_call_is_shown_whole(desk, visitor):
