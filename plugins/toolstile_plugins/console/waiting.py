@@ -234,8 +234,8 @@ class Waiting:
         return self._pages.done(request, "", self._wire_of_stops)
 
     def _wire_of_stops(self, request: Request) -> Response:
-        stops = [str(stop) for stop in self._host.stops()]
-        return self._pages.show(request, "", {}, {"stops": stops})
+        wire, show = {"stops": [*map(str, self._host.stops())]}, self._pages.show
+        return show(request, "", {}, wire) if wants_json(request) else self._list(request)
 
 
 def _editable(arguments: Any) -> str:

@@ -50,6 +50,13 @@ def test_calls_stop_by_scope_and_run_again_once_it_is_confirmed(desk, visitor):
         assert (desk.host.stops(), desk.call("order", item="tea").event.success) == ((), True)
 
 
+def test_a_script_that_stops_calls_gets_the_page(desk, visitor):
+    once = token(visitor.get().text, form="/stop")
+    answer = visitor.post("/stop", {"once": once, "reason": "Too many"}, **{"hx-request": "true"})
+    (made,) = desk.host.stops()
+    assert (answer.status_code, str(made) in answer.text) == (200, True)
+
+
 def test_no_stop_without_a_reason_and_a_known_scope(desk, visitor):
     kinds = ("all of it", "by", "reason", "self", "seconds")
     unknown = [{"kind": kind, "name": "5"} for kind in kinds]
