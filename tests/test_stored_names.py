@@ -32,6 +32,7 @@ STORED = {
     # Formats
     "toolstile.session",
     "toolstile.record",
+    "toolstile.backtest",
     # Environment variables
     "TOOLSTILE_APPROVAL_EXPIRY",
     "TOOLSTILE_APPROVAL_KEY",
@@ -116,6 +117,7 @@ def test_attributes_of_spans_and_events_are_all_listed():
         "toolstile.feedback",
         "toolstile.completion",
         "toolstile.dispatchers",
+        "toolstile.gates",
         "toolstile.sandboxes",
     }
     assert attributes - STORED - LOGGERS - groups - {"toolstile.toml"} == set()
@@ -126,6 +128,7 @@ LOGGERS = {
     for name in (
         "agent",
         "console",
+        "hook",
         "inbox",
         "isolation",
         "ledger",
