@@ -95,9 +95,11 @@ def read_on(path: Path, mark: Mark) -> tuple[Lines, Mark] | None:
         end = file.seek(mark.end)
         lines: Lines = []
         for line in file.readlines(_BLOCK):
-            if line.endswith(b"\n"):
-                lines.append((end, line))
-                end += len(line)
+            if not line.endswith(b"\n"):
+                # Its rest may come next, because it is written at this moment.
+                break
+            lines.append((end, line))
+            end += len(line)
         return lines, Mark(head[:end], end)
 
 

@@ -267,7 +267,7 @@ class Helper:
         if isinstance(begun, Outcome):
             inbox = tools.resources.get(Inbox, None) if self._folder is None else None
             if inbox and (question := inbox.store.get(begun.approval_ticket or "")):
-                inbox.end(question, QuestionState.WITHDRAWN)  # because a test asks nobody
+                inbox.end(question, QuestionState.WITHDRAWN)  # because a test does not ask
             return self._ended(event, begun)
         changed = self._changed(agent, event, begun, id_)
         if asked is None and changed is None and not granted:

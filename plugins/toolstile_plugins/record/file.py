@@ -127,6 +127,8 @@ class Chain:
                 self._note(Damage.CHANGED, f"differs from the written line: {how}")
                 self._expected += 1
                 self._known = False
+            if not given.endswith(b"\n"):
+                break  # the record may grow now, so the rest of this line may come next
         if b"\0" in raw and self.faults and self.faults[-1].line == self.lines:
             # After a loss of power the system may show NULs for bytes that it has not written.
             self.faults.pop()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import sqlite3
 import subprocess
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,6 +79,35 @@ def test_only_what_was_written_since_is_read(path):
     with path.open("ab") as file:
         file.write(read)
     assert texts(index) == ["b", "b", "a", "a"]
+
+
+class Growing(io.FileIO):
+    """A file to which another process writes on, once its end was read."""
+
+    def __init__(self, path: Path, rest: bytes) -> None:
+        super().__init__(path)
+        self.path, self.rest = path, rest
+
+    def readinto(self, buffer: Any) -> int:
+        count = super().readinto(buffer)
+        if not count and self.rest:
+            with io.FileIO(self.path, "ab") as file:
+                file.write(self.rest)
+            self.rest = b""
+        return count
+
+
+def test_a_line_that_is_written_while_it_is_read_is_read_later(path, monkeypatch):
+    record(path, "one", "two", "three")
+    written = path.read_bytes()
+    begun = written.index(b"two") + 3
+    path.write_bytes(written[:begun])
+    index, growing = CallIndex([path]), Growing(path, written[begun:])
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda *_: io.BufferedReader(growing))
+        texts(index)
+    assert growing.rest == b""
+    assert texts(index) == ["three", "two", "one"]
 
 
 @pytest.mark.parametrize("gone", ["removed", "another version"])

@@ -53,6 +53,13 @@ def test_each_line_is_json_with_its_place():
     assert third["said"] == "c"
 
 
+def test_the_rest_of_a_line_that_is_written_meanwhile_is_no_changed_line():
+    chain = Chain()
+    read = [*FIVE[:2], FIVE[2][:20], FIVE[2][20:], *FIVE[3:]]
+    assert [number for number, _ in chain.follow(read)] == [1, 2]
+    assert [(each.line, each.damage) for each in chain.faults] == [(3, Damage.TORN)]
+
+
 def test_a_changed_line_is_named_and_no_other():
     changed = FIVE.copy()
     changed[2] = changed[2].replace(b'"c"', b'"x"')
