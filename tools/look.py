@@ -273,7 +273,7 @@ def console(folder: Path) -> Iterator[str]:
         "ledger": {"path": str(folder / "ledger.db")},
         "undo": {"path": str(folder / "undo.db")},
         "sessions": {"path": str(folder / "ledger.db")},
-        "mcp": {"pins": str(folder / "pins.json"), "servers": servers},
+        "mcp": {"pins": str(folder / "pins.json"), "wait": 60, "servers": servers},
     }
     settings = Settings.model_validate({"approver": "inbox", "plugins": plugins})
     with Host(settings=settings, tools=[pay, put_file]) as host, host.executor() as executor:
