@@ -143,7 +143,7 @@ MAX_LINES = {
     "toolstile_hookspecs": 17784 + 562,
     "toolstile": 19820 + 1589,
     "toolstile_cli": 5840 + 69,
-    "toolstile_plugins": 55377 + 1980 + 6837 + 526 + 470,
+    "toolstile_plugins": 55377 + 1980 + 6837 + 526 + 472,
 }
 """The size of each package. An issue that adds lines states its share here before it begins.
 

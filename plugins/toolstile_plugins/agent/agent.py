@@ -117,8 +117,10 @@ class MainLoop(ABC, Generic[R, O]):
 
     @property
     def _is_closed(self) -> bool:
-        has_one = self._opens is None or self._opened is not None or self._host is not None
-        return not getattr(self._host, "is_open", has_one)
+        if self._host is not None:
+            # A handle need not tell whether its host is open.
+            return not getattr(self._host, "is_open", True)
+        return self._opens is not None and self._opened is None
 
     def _open(self) -> None:
         self.__enter__()

@@ -502,7 +502,7 @@ def undo_owed(host: HostHandle, settings: LedgerSettings, key: str) -> None:
         while (entry := ledger.store.get(key)) and state_of(entry) == "undoing":
             if time.monotonic() >= until:
                 return
-            time.sleep(_AGAIN)
+            time.sleep(_AGAIN)  # another process may run it, so only the store tells its end
 
 
 def reconcile_pass(

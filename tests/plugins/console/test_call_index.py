@@ -82,7 +82,7 @@ def test_only_what_was_written_since_is_read(path):
 
 
 class Growing(io.FileIO):
-    """A file to which another process writes on, once its end was read."""
+    """A file that grows once its end was read, as if another process wrote."""
 
     def __init__(self, path: Path, rest: bytes) -> None:
         super().__init__(path)
